@@ -1,1 +1,1 @@
-"""The HTTP server of every interface, with the guard in front of it."""
+"""The HTTP server of every interface: limits, guard, authentication, errors and health."""

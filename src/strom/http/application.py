@@ -1,4 +1,4 @@
-"""What every HTTP interface has around its calls: guard, authentication, errors, health, metrics."""
+"""What every HTTP interface has before its routes: guard, authentication, errors, health, metrics."""
 
 import asyncio
 import json
@@ -54,7 +54,6 @@ class HttpApplication:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         is_started = False
 
         async def send_on(message: MutableMapping[str, Any]) -> None:
@@ -65,7 +64,7 @@ class HttpApplication:
         try:
             await self._handle(scope, receive, send_on)
         except (ClientDisconnected, asyncio.CancelledError):
-            return  # there is no client any more; only the server's stop cancels requests
+            return  # the client is gone, or the server stops: only that cancels requests
         except Exception as error:
             found = self.errors.to_http(error)
             if found is None:
@@ -80,7 +79,7 @@ class HttpApplication:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = _head_of(scope)
         path = path_of_target(scope["raw_path"].decode("latin-1"), head.hosts)
-        # Open to any host: an orchestrator probes by whatever address it has, and learns little.
+        # Before the guard: an orchestrator probes by any address it has, and learns little.
         if path.startswith(_HEALTH) and await self._respond_health(path, scope, send):
             return
         refusal = self._guard.check(head)
@@ -110,7 +109,8 @@ class HttpApplication:
         fields = {**self.errors.headers, **error.headers}
         headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in fields.items()]
         if any(name == b"expect" for name, _ in scope["headers"]):
-            # The client may send its body or not: where the next request begins is uncertain.
+            # RFC 9110, section 10.1.1: after `Expect: 100-continue` the client may send its body or
+            # not, so where the next request begins is unknown.
             headers.append((b"connection", b"close"))
         body = self.errors.body(error)
         await respond(send, error.status, body, self.errors.content_type, headers)

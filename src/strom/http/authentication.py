@@ -1,4 +1,4 @@
-"""Who sends a request: the place where interfaces plug in how they authenticate clients."""
+"""Authentication of clients: an interface chooses a function, which gets the head of each request."""
 
 import base64
 import hmac
@@ -18,7 +18,7 @@ class Principal:
 
 
 Authenticate: TypeAlias = Callable[[RequestHead], Awaitable[Principal]]
-"""Returns who sends the request, or raises the HttpError that it gets, with its challenge."""
+"""Returns the client's principal, or raises the HttpError with its challenge."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,12 @@ class BasicLogin:
     """Whether this user may log in from an address."""
 
     async def __call__(self, head: RequestHead) -> Principal:
-        """Authenticate a request."""
-        if self._is_right(head) and self.is_allowed_from(self.user, head.peer_address or ""):
+        if self._is_valid(head) and self.is_allowed_from(self.user, head.peer_address or ""):
             return Principal(self.user)
         challenge = {"WWW-Authenticate": f'Basic realm="{self.realm}"'}
         raise HttpError(401, "Login failed", headers=challenge)
 
-    def _is_right(self, head: RequestHead) -> bool:
+    def _is_valid(self, head: RequestHead) -> bool:
         if len(head.authorizations) != 1:
             return False
         scheme, _, given = head.authorizations[0].partition(" ")

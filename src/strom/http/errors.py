@@ -1,4 +1,4 @@
-"""One way to refuse a request: an error with a status, in the body that its interface has for errors."""
+"""Errors with a status, in the body that each interface has for errors."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class HttpError(Exception):
-    """A request that gets an error as its response."""
+    """Raised to respond to a request with an error."""
 
     def __init__(
         self,
@@ -21,13 +21,13 @@ class HttpError(Exception):
         self.status = int(status)
         self.message = f"HTTP {self.status} {phrase_of(status)}" if message is None else message
         self.code = code or self.status
-        """More exact than the status, where the interface has such codes."""
+        """The interface's own error code, where it has more of them than HTTP has statuses."""
         self.headers = dict(headers or {})
         super().__init__(self.message)
 
 
 class ClientDisconnected(Exception):
-    """The client closed its connection before its request was complete: nobody to respond to."""
+    """The client closed its connection before its request was complete: there is no response."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class ErrorFormat:
     interface: str
     """As messages name it: "The schema registry"."""
     render: Callable[[HttpError], Any]
-    """Makes the JSON value of the body."""
+    """Returns the JSON value of the body."""
     translate: Callable[[Exception], HttpError | None] = lambda _: None
-    """Turns the exceptions of the program behind the interface into errors; None if unexpected."""
+    """Maps the exceptions of the program behind the interface to errors; None if unexpected."""
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     """What every error has in its head."""
@@ -51,11 +51,10 @@ class ErrorFormat:
         return error if isinstance(error, HttpError) else self.translate(error)
 
     def unexpected(self) -> HttpError:
-        """Return the error for a failure of ours: the log has the details, a response never has."""
+        """The error for an unexpected exception: its details go to the log, never to a client."""
         return HttpError(500, f"{self.interface} failed unexpectedly. See its log for the cause.")
 
     def body(self, error: HttpError) -> bytes:
-        """Write the body."""
         text = json.dumps(self.render(error), ensure_ascii=False, separators=self.separators)
         return text.encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Tells requests of clients from those that a browser sends on behalf of another site's page.
+"""Refuses requests that a browser sends on behalf of another site's page.
 
 A server on this machine is reachable from every web page that its user opens. The guard refuses what
 such a page can send: requests of a foreign origin, requests to a name that an attacker's DNS points
@@ -30,9 +30,10 @@ HEADERS = frozenset(
         "transfer-encoding",
     }
 )
-"""All that a `RequestHead` is made of."""
+"""The headers that a `RequestHead` holds."""
 
-_WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Safe as in RFC 9110, section 9.2.1: they change nothing."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _OWN_SITE = frozenset({"same-origin", "none"})
 _SHOWN_CHARACTERS = 100
@@ -40,7 +41,7 @@ _SHOWN_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class RequestHead:
-    """What the guard and authentication look at. A header that was sent twice is there twice."""
+    """What the guard and authentication need of a request; a repeated header is there twice."""
 
     method: str
     hosts: tuple[str, ...]
@@ -62,7 +63,7 @@ class RequestHead:
         local_address: str | None,
         peer_address: str | None = None,
     ) -> Self:
-        """Pick from headers, whose names are in lower case."""
+        """Make it from headers whose names are in lower case."""
         found: dict[str, list[str]] = {}
         for name, value in headers:
             found.setdefault(name, []).append(value.strip())
@@ -87,11 +88,11 @@ class Guard:
     """The rules of one server."""
 
     known_hosts: frozenset[str] = frozenset()
-    """In canonical form, beside loopback names."""
+    """In canonical form; loopback names are always known."""
     any_address: bool = False
-    """Whether the server listens on all addresses of its machine, and so is known by each of them."""
+    """Whether the server listens on all addresses of its machine, so that each of them is known."""
     other_media_types: frozenset[str] = frozenset()
-    """Media types of bodies beside JSON. None that a browser sends without a preflight."""
+    """Media types of bodies beside JSON; must not be any that a browser sends without a preflight."""
 
     @classmethod
     def create(
@@ -125,7 +126,7 @@ class Guard:
         if len(head.hosts) != 1:
             return HttpError(
                 BAD_REQUEST,
-                f"The request has {len(head.hosts)} Host headers; exactly one is needed.",
+                f"The request has {len(head.hosts)} Host headers; exactly one is required.",
             )
         host = parse_authority(head.hosts[0])
         if host is None:
@@ -153,7 +154,7 @@ class Guard:
         return local is not None and local.host == host.host
 
     def _check_body(self, head: RequestHead) -> HttpError | None:
-        if not head.has_body or head.method in _WITHOUT_EFFECT:
+        if not head.has_body or head.method in _SAFE_METHODS:
             return None
         given = head.content_types[0] if len(head.content_types) == 1 else ""
         media_type = given.partition(";")[0].strip().lower()

@@ -17,18 +17,18 @@ _AUTHORITY = re.compile(
 
 
 class Authority(NamedTuple):
-    """A host with the port that was written beside it."""
+    """A host with its port, if one was written."""
 
     host: str
     """In lower case, without trailing dot, brackets and zone id; an address in its shortest form."""
     port: int | None
     address: Address | None
-    """What the host is if it is an address and not a name."""
+    """None if the host is a name."""
 
 
 @functools.lru_cache(maxsize=1024)
 def parse_authority(text: str) -> Authority | None:
-    """Read `host`, `host:port` or `[ipv6]:port`; None if it is none of these."""
+    """Parse `host`, `host:port` or `[ipv6]:port`; None if it is malformed."""
     if len(text) > MAX_LENGTH or not text.isascii():
         return None
     found = _AUTHORITY.fullmatch(text.lower())
@@ -47,7 +47,7 @@ def parse_authority(text: str) -> Authority | None:
 
 
 def parse_host(text: str) -> Authority | None:
-    """Read a host as settings write it: without a port, an IPv6 address with or without brackets."""
+    """Parse a host as in settings: without a port, an IPv6 address with or without brackets."""
     parsed = parse_authority(f"[{text}]" if text.count(":") > 1 and text[0] != "[" else text)
     return parsed if parsed is not None and parsed.port is None else None
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: read whole, as JSON that follows the standard."""
+"""Bodies of requests, parsed as strict JSON."""
 
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -10,7 +10,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 async def read_body(receive: Receive) -> bytes:
-    """Read the body of a request; its size is limited by the server."""
+    """Read the whole body of a request; the server limits its size."""
     parts = []
     while True:
         message = await receive()
@@ -24,8 +24,8 @@ async def read_body(receive: Receive) -> bytes:
 def parse_json(body: bytes) -> Any:
     """Parse a body; HttpError with status 400 if it is not JSON.
 
-    Python's parser accepts NaN and lone surrogates. Neither can be written again, as JSON or as
-    UTF-8, so that they would fail later, as an error of ours.
+    Python's parser accepts NaN and lone surrogates. Neither can be written as JSON or UTF-8, so they
+    would fail later as an internal error.
     """
     try:
         value = json.loads(body, parse_constant=_refuse_constant)

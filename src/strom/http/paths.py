@@ -1,4 +1,4 @@
-"""Paths as clients send them: routed while encoded, since names may contain a slash as %2F."""
+"""Paths of requests: routed while percent-encoded, since names may contain a slash as %2F."""
 
 import re
 from urllib.parse import unquote, urlsplit
@@ -34,8 +34,8 @@ def split_path(path: str) -> tuple[str, ...]:
 def _path_of_absolute(target: str, hosts: tuple[str, ...]) -> str:
     """RFC 9112, section 3.2.2: servers accept the absolute form, which clients of proxies send.
 
-    Its authority takes precedence over Host. A difference is refused: a proxy in front may have
-    decided by the other.
+    Its authority takes precedence over Host. Different ones are refused: a proxy in front may have
+    routed by the other.
     """
     try:
         parts = urlsplit(target)

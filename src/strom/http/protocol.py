@@ -1,8 +1,8 @@
 """HTTP/1.1 on one connection: uvicorn's protocol on h11, with limits and strict framing.
 
 h11 rather than httptools: it is pure Python, so that every rule below can be added at its public
-interface, and it never guesses where a request ends. A request costs about 0.1 ms more, which none of
-strom's interfaces notices beside its own work. HTTP/2 will be another class beside this one.
+interface, and it never guesses where a request ends. A request costs about 0.1 ms more, which is small
+against the work of strom's interfaces. HTTP/2 will be another class beside this one.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:([^\r]*)")
 
 @functools.lru_cache(maxsize=1)
 def _date_header(now_s: int) -> list[tuple[bytes, bytes]]:
-    """RFC 9110, section 6.6.1: responses have a Date. uvicorn sets it in its own `Server`."""
+    """RFC 9110, section 6.6.1: responses have a Date. uvicorn sets it only in its own `Server`."""
     return [(b"date", formatdate(now_s, usegmt=True).encode("ascii"))]
 
 
@@ -47,7 +47,7 @@ class Slots(Protocol):
 
 
 class RefusedRequest(h11.RemoteProtocolError):
-    """A request that h11 would accept; its text is for the client, unlike h11's own."""
+    """A request that h11 would accept; its message is for the client, unlike h11's own."""
 
 
 class StrictConnection(h11.Connection):
@@ -62,7 +62,7 @@ class StrictConnection(h11.Connection):
         self._body_bytes = 0
 
     def next_event(self) -> Any:
-        """Return the next event; RemoteProtocolError with a hint at the status for the client."""
+        """Return the next event; RemoteProtocolError holds the status for the client as a hint."""
         if self.their_state is h11.IDLE:
             self._check_head(self.trailing_data[0])
         event = super().next_event()
@@ -75,7 +75,6 @@ class StrictConnection(h11.Connection):
         return event
 
     def has_partial_head(self) -> bool:
-        """Whether a request has begun to arrive."""
         return bool(self.trailing_data[0])
 
     def _check_head(self, received: bytes) -> None:
@@ -97,7 +96,7 @@ class StrictConnection(h11.Connection):
 
     def _check_request(self, request: h11.Request) -> None:
         if request.http_version not in (b"1.0", b"1.1"):
-            raise RefusedRequest("This server speaks HTTP/1.1 and HTTP/1.0.", 505)
+            raise RefusedRequest("This server supports HTTP/1.1 and HTTP/1.0.", 505)
         length = encoding = None
         for name, value in request.headers:  # h11 has put the names into lower case
             if name == b"content-length":
@@ -118,7 +117,7 @@ class StrictConnection(h11.Connection):
 
 
 class LimitedHttpProtocol(H11Protocol):
-    """One connection. uvicorn has no timers for half-sent requests and for responses nobody reads."""
+    """One connection, with timers that uvicorn lacks: for partial requests and unread responses."""
 
     def __init__(
         self,
@@ -139,7 +138,7 @@ class LimitedHttpProtocol(H11Protocol):
         self._slots = slots
         self._is_lingering = False
         self._reading: object = None
-        """What `_read_timer` is for: the phase, and the request before or in it."""
+        """What `_read_timer` limits: a phase, and the request it belongs to or follows."""
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -153,7 +152,6 @@ class LimitedHttpProtocol(H11Protocol):
         self._watch("idle", self._limits.idle_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         if self._slots is not None:
             self._slots.release(self)
         self._watch(None, 0)
@@ -162,7 +160,6 @@ class LimitedHttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read requests."""
         if self._is_lingering:
             return
         self.server_state.default_headers = _date_header(int(time.time()))
@@ -170,12 +167,11 @@ class LimitedHttpProtocol(H11Protocol):
         self._watch_reading()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request."""
         super().on_response_complete()
         self._watch_reading()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what the connection cannot parse: uvicorn calls it while it handles h11's error."""
+        """Refuse a malformed request: uvicorn calls this while it handles h11's error."""
         error = sys.exception()
         status = getattr(error, "error_status_hint", 400)
         is_ours = isinstance(error, RefusedRequest)
@@ -186,8 +182,8 @@ class LimitedHttpProtocol(H11Protocol):
     def refuse(self, error: HttpError) -> None:
         """Respond with an error if no response has begun, and close the connection.
 
-        The rest of the request is discarded for a while: closing with unread data resets the connection,
-        and the client would lose the response.
+        The rest of the request is read and discarded for a while (RFC 9112, section 9.6): closing with
+        unread data resets the connection, and the client would lose the response.
         """
         # Before the first request, between two, or before the response to the current one.
         can_respond = self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE)
@@ -227,18 +223,17 @@ class LimitedHttpProtocol(H11Protocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Give the client some time to read."""
+        """Abort the connection if the client does not read on in time."""
         super().pause_writing()
         self._cancel_write_timer()
         self._write_timer = self.loop.call_later(self._limits.write_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on writing."""
         self._cancel_write_timer()
         super().resume_writing()
 
     def _disconnect_application(self) -> None:
-        """Have the application learn that its client is gone: what it sends is discarded."""
+        """Let the application see its client as gone: what it sends is discarded."""
         if self._is_responding():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -259,7 +254,7 @@ class LimitedHttpProtocol(H11Protocol):
             self._watch(None, 0)
 
     def _watch(self, phase: str | None, seconds: float) -> None:
-        """Have a phase end in time: its timer goes on, however many bytes arrive."""
+        """Limit the time of a phase; bytes that arrive do not extend it (slowloris)."""
         reading = None if phase is None else (phase, self.cycle)
         if reading == self._reading:
             return
@@ -273,7 +268,7 @@ class LimitedHttpProtocol(H11Protocol):
     def _timed_out(self, phase: str, seconds: float) -> None:
         self._reading = self._read_timer = None
         if phase == "body" and self.flow.read_paused:
-            self._watch(phase, seconds)  # we are slow, not the client
+            self._watch(phase, seconds)  # the application is slow, not the client
         elif phase in ("idle", "linger"):
             self.transport.abort()
         else:

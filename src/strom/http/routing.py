@@ -1,4 +1,4 @@
-"""Routes for Starlette's router, by paths that are still encoded."""
+"""Routes for Starlette's router that match percent-encoded paths."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,6 @@ class EncodedRoute(Route):
     """A route whose parameters are decoded after matching: a name may contain a slash, sent as %2F."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match a request."""
         match, child = super().matches(scope)
         if match is not Match.NONE:
             parameters: dict[str, Any] = child["path_params"]
@@ -25,13 +24,13 @@ class EncodedRoute(Route):
         return match, child
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request that matches by its path at least."""
+        # Starlette calls it for a partial match too: the path matches, the method does not.
         if self.methods and scope["method"] not in self.methods:
             raise HttpError(405, headers={"Allow": ", ".join(sorted(self.methods))})
         await super().handle(scope, receive, send)
 
 
 def make_router(routes: Sequence[BaseRoute]) -> Router:
-    """Make an ASGI application of routes; HttpError for a path that none of them has."""
-    # The server has removed slashes at the end.
+    """Make an ASGI application of routes; HttpError with status 404 for an unknown path."""
+    # HttpApplication has removed trailing slashes.
     return Router(routes, redirect_slashes=False, default=not_found)

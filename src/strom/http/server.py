@@ -1,4 +1,4 @@
-"""One HTTP server: takes its port, then serves in the caller's event loop or in a thread of its own."""
+"""One HTTP server: listens first, then serves in the caller's event loop or in its own thread."""
 
 import asyncio
 import errno
@@ -26,7 +26,7 @@ _NO_SUCH_FAMILY = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
 class HttpListener:
-    """A port that is taken. Clients can connect, and wait until a server accepts them."""
+    """A port that listens: clients connect, and wait in the backlog until a server accepts them."""
 
     def __init__(self, host: str, port: int, *, interface: str, option: str) -> None:
         """Listen at all addresses of the host; UserError if the port is in use, naming the `option`."""
@@ -35,7 +35,7 @@ class HttpListener:
         try:
             for family, address in _addresses(host, port):
                 self._listen(family, (address, port))
-                port = self.sockets[0].getsockname()[1]  # a free one if it was 0, for all addresses
+                port = self.sockets[0].getsockname()[1]  # 0 becomes a free one, for all addresses
         except OSError as error:
             self.close()
             what_to_do = f"Choose another port with {option}, or an address of this machine."
@@ -53,7 +53,7 @@ class HttpListener:
         try:
             listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         except OSError as error:
-            # "localhost" resolves to ::1 on machines without IPv6, too.
+            # "localhost" resolves to ::1 even on machines without IPv6.
             if not self.sockets or error.errno not in _NO_SUCH_FAMILY:
                 raise
             return
@@ -65,7 +65,6 @@ class HttpListener:
         return f"http://{format_authority(self.host, self.port)}"
 
     def close(self) -> None:
-        """Let the port go."""
         for one in self.sockets:
             one.close()
 
@@ -94,8 +93,7 @@ class HttpServer:
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:
-        """Accept connections."""
-        # Imported here: a program that serves no HTTP starts faster without.
+        # Imported here: a program that serves no HTTP starts faster without it.
         import uvicorn
         from uvicorn.server import ServerState
 
@@ -109,7 +107,7 @@ class HttpServer:
             interface="asgi3",
             log_config=None,
             access_log=False,
-            # The peer decides where users may log in from: a header must not replace its address.
+            # Logins are restricted by the peer's address: X-Forwarded-For must not replace it.
             proxy_headers=False,
         )
         config.load()
@@ -131,7 +129,7 @@ class HttpServer:
             )
 
     async def stop(self, grace_s: float = STOP_S) -> None:
-        """Accept no more connections, let requests end, and cancel those that take longer."""
+        """Stop accepting, wait for open requests up to `grace_s`, and cancel the rest."""
         for server in self._servers:
             server.close()
         self.listener.close()
@@ -142,7 +140,7 @@ class HttpServer:
             connection.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                # uvicorn keeps sets, and has no event for when they are empty.
+                # uvicorn keeps sets, without an event for when they are empty.
                 while state.connections or state.tasks:  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_S)
         for connection in self._connections():
@@ -155,7 +153,7 @@ class HttpServer:
 
 
 class HttpThread:
-    """Runs a server in an event loop and a thread of its own."""
+    """Runs a server in its own thread with its own event loop."""
 
     def __init__(self, server: HttpServer, name: str) -> None:
         self._server = server
@@ -165,17 +163,17 @@ class HttpThread:
         self._grace_s = STOP_S
 
     def start(self) -> None:
-        """Accept connections from now on."""
+        """Return when the server accepts connections, or raise what prevents it."""
         self._thread.start()
         self._started.result(_START_S)
 
     def stop(self, grace_s: float = STOP_S) -> None:
-        """Stop, and wait until it has; a request that cannot be cancelled is left behind."""
+        """Stop and wait; a request that cannot be cancelled is abandoned with the thread."""
         self.ask_to_stop(grace_s)
         self.join(grace_s + STOP_S)
 
     def ask_to_stop(self, grace_s: float = STOP_S) -> None:
-        """Have it stop soon."""
+        """Begin to stop; does not wait."""
         self._grace_s = grace_s
         if not self._thread.ident:
             self._server.listener.close()
@@ -184,7 +182,7 @@ class HttpThread:
                 self._started.result(_START_S).call_soon_threadsafe(self._stopping.set)
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for its end; whether it has ended."""
+        """Wait for the thread; True if it has ended."""
         if self._thread.ident:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -208,7 +206,7 @@ class HttpThread:
 
 
 def set_on_signal(stopping: threading.Event) -> None:
-    """Have SIGINT and SIGTERM set an event, for a program that serves in the foreground."""
+    """Set an event on SIGINT and SIGTERM, for a program that serves in the foreground."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
 

@@ -1,4 +1,4 @@
-"""The topic `_schemas`: read to its end and followed; written by one instance at a time (ADR 12)."""
+"""The topic `_schemas`: followed by every instance, written by one at a time (ADR 12)."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,13 +26,13 @@ CLIENT_ID = "strom-registry"
 RESPONSE_S = 10.0
 CHANGE_S = 30.0
 START_S = 60.0
-# A request waits while the broker is away: librdkafka's ten seconds after it is back are too long.
+# A request waits while the broker is unavailable: librdkafka's default of ten seconds is too long.
 _RECONNECT = {"reconnect.backoff.max.ms": "500"}
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class SchemasLog:
-    """Feeds every record of the topic to `apply`, in order, and appends what is decided."""
+    """Passes every record of the topic to `apply`, in order, and appends the entries of changes."""
 
     def __init__(
         self,
@@ -64,44 +64,43 @@ class SchemasLog:
         )
 
     def start(self) -> None:
-        """Make sure of the topic, and read all that is in it."""
+        """Create the topic if needed, and read it to its end."""
         partitions = self._ensure_topic()
         with _refusals():
             self._follower.start(partitions, START_S)
 
     def stop(self) -> None:
-        """Stop following the topic, and drop the producer."""
         self._follower.stop()
         self._writer.stop()
 
     def catch_up(self) -> None:
-        """Return when everything that is committed by now has been applied."""
+        """Return when every record that is committed by now has been applied."""
         with _refusals():
             self._follower.catch_up(RESPONSE_S)
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the topic cannot be followed any more; None while it is."""
+        """Why the topic is no longer followed; None while it is."""
         return self._follower.failure
 
-    def change(self, decide: Callable[[], StateChange[Answer]]) -> Answer:
-        """Decide on the newest state and append the entries; no other instance wrote in between.
+    def change(self, decide: Callable[[], StateChange[Result]]) -> Result:
+        """Decide on the newest state and append the entries; no other instance writes in between.
 
-        An instance that is fenced meanwhile decides again. The answer comes when the entries are
-        durable and applied here.
+        An instance that is fenced meanwhile decides again. Returns when the entries are durable and
+        applied here.
         """
 
-        def decision() -> Decision[Answer]:
+        def decision() -> Decision[Result]:
             entries, response = self._decided(decide)
             return Decision([encode(entry) for entry in entries], response)
 
         with _refusals():
             return self._writer.write(decision, CHANGE_S)
 
-    def _decided(self, decide: Callable[[], StateChange[Answer]]) -> StateChange[Answer]:
-        """What is decided; a refusal only on the newest state.
+    def _decided(self, decide: Callable[[], StateChange[Result]]) -> StateChange[Result]:
+        """Decide, and repeat a refusal on the newest state.
 
-        A change needs no such care: if anything was written that has not been read here, its writer
+        A change needs no repetition: if a record was written that has not been read here, its writer
         has fenced this instance, and the commit fails.
         """
         try:
@@ -115,11 +114,11 @@ class SchemasLog:
         self._writer.note(message)
 
     def _refuse_rewind(self, _partition: int, position: int, offset: int) -> None:
-        # Ids that were given are no longer in the topic: a change decided here would contradict the
+        # Ids that clients have are no longer in the topic: a change decided here would contradict the
         # other instances. Look-ups are served from memory until the restart.
         raise UserError(
-            f"it was read up to offset {position} and begins again at {offset}, so it was truncated or "
-            "recreated. Restart the registry to load what it holds now."
+            f"it was read up to offset {position} and starts again at {offset}, so it was truncated or "
+            "recreated. Restart the registry to load its present content."
         )
 
     def _ensure_topic(self) -> int:
@@ -131,21 +130,21 @@ class SchemasLog:
             )
         except KafkaException as error:
             if error_name(error) in NO_RESPONSE:
-                raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+                raise UserError(f"No Kafka broker responds at {self.servers}.") from None
             raise UserError(
                 f"The topic {self.topic} cannot be created or read: {error.args[0].str()}"
             ) from None
         if partitions != 1:
             raise UserError(
-                f"The topic {self.topic} has {partitions} partitions; the registry needs one, for "
-                "the order of all schemas is its order."
+                f"The topic {self.topic} has {partitions} partitions; the registry needs exactly one, "
+                "which orders all changes. Recreate it with one partition, or use another topic."
             )
         return partitions
 
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """Respond to what the topic does not allow with the registry's error codes."""
+    """Map errors of the topic to the registry's error codes."""
     try:
         yield
     except (CatchUpTimeout, WriteTimeout) as error:

@@ -1,4 +1,4 @@
-"""A registry that serves HTTP, in threads of its own or in the foreground."""
+"""The registry as an HTTP server, in its own threads or in the foreground."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +12,11 @@ from strom.registry.schemas_log import TOPIC
 DEFAULT_PORT = 8081
 LOOPBACK = "127.0.0.1"
 _OTHER_MEDIA_TYPES = ("application/octet-stream",)
-"""Confluent's registry takes bodies of this type too."""
+"""Confluent's registry accepts bodies of this type too."""
 
 
 class RegistryServer:
-    """A schema registry on a Kafka.
+    """A schema registry that stores its schemas in a Kafka topic.
 
     with RegistryServer(broker.bootstrap_servers) as registry:
         client = RegistryClient(registry.url)
@@ -41,7 +41,7 @@ class RegistryServer:
 
     @property
     def url(self) -> str:
-        """The address, as in http://127.0.0.1:8081; known once it has started."""
+        """The address, as in http://127.0.0.1:8081; known after the start."""
         if self._listener is None:
             raise RuntimeError("The registry has not been started.")
         return self._listener.url
@@ -50,7 +50,7 @@ class RegistryServer:
         """Read the topic, then serve."""
         from strom.registry.rest.app import make_app
 
-        # The port is taken first: a mistake in it is reported before the topic is read.
+        # First, so that a port in use is reported before the topic is read.
         self._listener = HttpListener(
             self._host, self._port, interface="The schema registry", option="--port"
         )
@@ -65,22 +65,22 @@ class RegistryServer:
         return self
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Serve until a signal or `ask_to_stop`; `on_ready` gets the address."""
+        """Serve until SIGINT, SIGTERM or `ask_to_stop`; `on_ready` gets the address."""
         self.start()
         try:
             set_on_signal(self._stopping)
             on_ready(self.url)
             while not self._stopping.wait(3600):
-                pass  # Windows delivers no signal during a wait without an end
+                pass  # Windows delivers no signal during a wait without a timeout
         finally:
             self.stop()
 
     def ask_to_stop(self) -> None:
-        """Have `run` return soon."""
+        """Let `run` return soon."""
         self._stopping.set()
 
     def stop(self) -> None:
-        """Stop serving, then reading the topic."""
+        """Stop serving, then following the topic."""
         if self._http is not None:
             self._http.stop()
         elif self._listener is not None:

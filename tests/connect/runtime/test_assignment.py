@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.connect.runtime.assignment import CONNECTOR, Unit, share_out
+from strom.connect.runtime.assignment import CONNECTOR, Unit, assign_units
 
 units_st = st.frozensets(
     st.builds(Unit, st.sampled_from("abcd"), st.integers(CONNECTOR, 6)), max_size=30
@@ -27,7 +27,7 @@ def settled(units, claims):
     """Rounds until nothing moves; each worker has let go in between of what it was not given."""
     rounds = 0
     while True:
-        shares = share_out(units, claims)
+        shares = assign_units(units, claims)
         if shares == {worker: frozenset(claim) for worker, claim in claims.items()}:
             return shares, rounds
         claims = {worker: set(share) for worker, share in shares.items()}
@@ -37,7 +37,7 @@ def settled(units, claims):
 
 @given(units_st, claims_st())
 def test_what_is_still_claimed_is_given_to_nobody_else(units, claims):
-    shares = share_out(units, claims)
+    shares = assign_units(units, claims)
     for worker, share in shares.items():
         for other, claim in claims.items():
             if other != worker:
@@ -46,7 +46,7 @@ def test_what_is_still_claimed_is_given_to_nobody_else(units, claims):
 
 @given(units_st, claims_st())
 def test_nothing_has_two_owners_in_any_round(units, claims):
-    shares = share_out(units, claims)
+    shares = assign_units(units, claims)
     given_out = [unit for share in shares.values() for unit in share]
     assert len(given_out) == len(set(given_out))
     assert set(given_out) <= units
@@ -66,7 +66,7 @@ def test_after_two_rounds_everything_has_an_owner_and_it_is_even(units, claims):
 
 @given(units_st, claims_st())
 def test_only_surplus_moves(units, claims):
-    shares = share_out(units, claims)
+    shares = assign_units(units, claims)
     for is_task in (False, True):
         kind = {unit for unit in units if (unit.task != CONNECTOR) is is_task}
         most = -(-len(kind) // len(claims))
@@ -78,14 +78,14 @@ def test_only_surplus_moves(units, claims):
 @given(units_st, claims_st())
 def test_the_order_of_members_does_not_matter(units, claims):
     backwards = dict(reversed(claims.items()))
-    assert share_out(units, claims) == share_out(units, backwards)
+    assert assign_units(units, claims) == assign_units(units, backwards)
 
 
 def test_of_two_that_claim_the_same_one_lets_go():
     unit = Unit("a", 0)
-    shares = share_out({unit}, {"w1": {unit}, "w2": {unit}})
+    shares = assign_units({unit}, {"w1": {unit}, "w2": {unit}})
     assert shares == {"w1": frozenset({unit}), "w2": frozenset()}
 
 
 def test_no_worker_no_share():
-    assert share_out({Unit("a", 0)}, {}) == {}
+    assert assign_units({Unit("a", 0)}, {}) == {}

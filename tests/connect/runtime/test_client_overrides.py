@@ -118,7 +118,7 @@ def test_allowed_values_are_those_of_librdkafka(client, name):
 )
 @pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
 def test_what_reaches_beyond_the_connector_is_the_workers_to_set(client, name):
-    assert f"Set {client}.{name} in the worker's own configuration" in problem(name, "x", client)
+    assert f"Set {client}.{name} in the worker's configuration" in problem(name, "x", client)
 
 
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "OAUTHBEARER"])

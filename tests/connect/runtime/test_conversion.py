@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from strom.connect.converters import make_converter, make_header_converter
 from strom.connect.converters.making import DEFAULT_HEADER_CONVERTER
-from strom.connect.runtime.conversion import Conversion
-from strom.connect.runtime.spans import spans_of
+from strom.connect.runtime.conversion import Conversion, spans_of
 from strom.connect.transforms import make_chain
 
 CONVERTERS = {
@@ -86,7 +85,7 @@ def test_spans_are_the_messages_of_each_partition_in_a_row(some):
         return message.topic(), message.partition()
 
     expected = [(at, len(list(group))) for at, group in groupby(some, place)]
-    assert [(tuple(one.place), one.end - one.start) for one in spans_of(some)] == expected
+    assert [(tuple(one.partition), one.end - one.start) for one in spans_of(some)] == expected
 
 
 @pytest.mark.parametrize(

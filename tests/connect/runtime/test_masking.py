@@ -1,8 +1,8 @@
-"""Passwords that stand in a configuration are shown to nobody, wherever they stand."""
+"""Passwords in a configuration are masked, in every position."""
 
 import pytest
 
-from strom.connect.runtime.masking import restored, secrets_in, shown
+from strom.connect.runtime.masking import masked, secrets_in, unmasked
 
 SECRETS = [
     ("connection.url", "postgresql://me:{}@db:5432/shop", "postgresql://me:[hidden]@db:5432/shop"),
@@ -30,9 +30,9 @@ ids = [f"{name}-{number}" for number, (name, _, _) in enumerate(SECRETS)]
 @pytest.mark.parametrize(("name", "text", "public"), SECRETS, ids=ids)
 def test_a_secret_is_hidden_and_comes_back(name, text, public):
     config = {name: text.format("s3cr3t@x")}
-    to_show = shown(config, {"own.setting"})
+    to_show = masked(config, {"own.setting"})
     assert to_show == {name: public}
-    assert restored(to_show, config) == config
+    assert unmasked(to_show, config) == config
     assert all("s3cr3t@x" in secret for secret in secrets_in(config, {"own.setting"}))
     assert list(secrets_in(config, {"own.setting"}))
 
@@ -40,7 +40,7 @@ def test_a_secret_is_hidden_and_comes_back(name, text, public):
 @pytest.mark.parametrize(("name", "text", "public"), SECRETS, ids=ids)
 def test_references_are_no_secrets(name, text, public):
     config = {name: text.format("${env:SHOP}")}
-    assert shown(config, {"own.setting"}) == config
+    assert masked(config, {"own.setting"}) == config
     assert list(secrets_in(config, {"own.setting"})) == []
 
 
@@ -49,13 +49,16 @@ def test_references_are_no_secrets(name, text, public):
     ["http://127.0.0.1:8081/x@y", "a:b@c", "sqlite:////tmp/a.db", "host=db port=5432", "@", ""],
 )
 def test_what_is_no_secret_is_shown(text):
-    assert shown({"connection.url": text, "topic": text}) == {"connection.url": text, "topic": text}
+    assert masked({"connection.url": text, "topic": text}) == {
+        "connection.url": text,
+        "topic": text,
+    }
 
 
 def test_a_changed_text_with_the_mark_is_not_mistaken_for_the_stored_one():
     stored = {"connection.url": "postgresql://me:s3cr3t@db/shop"}
     changed = {"connection.url": "postgresql://me:[hidden]@other/shop"}
-    assert restored(changed, stored) == changed
+    assert unmasked(changed, stored) == changed
 
 
 @pytest.mark.timeout(60)
@@ -66,4 +69,4 @@ def test_a_changed_text_with_the_mark_is_not_mistaken_for_the_stored_one():
 def test_the_time_to_mask_a_text_is_linear_in_its_length(name, piece):
     """With a pattern that goes back over this much text, the test would not end."""
     text = "key:" + piece * 200_000 + "|"
-    assert len(shown({name: text})[name]) <= len(text) + len("[hidden]") * 200_000
+    assert len(masked({name: text})[name]) <= len(text) + len("[hidden]") * 200_000

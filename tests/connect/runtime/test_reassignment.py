@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from strom.connect.runtime.sink_run import SinkRun
+from strom.connect.runtime.sink_session import SinkSession
 
 
 @pytest.mark.parametrize(
@@ -16,12 +16,12 @@ def test_what_was_polled_before_a_reassignment_is_given_up(is_reassigned, expect
 
     def consume(count, seconds):
         if is_reassigned:
-            run._assigned = []
+            session.assigned = []
         return ["rest"]
 
-    run: Any = SimpleNamespace(
-        _consumer=SimpleNamespace(poll=lambda seconds: "first", consume=consume),
-        _task=SimpleNamespace(most_at_once=5),
-        _assigned=[],
+    session: Any = SimpleNamespace(
+        consumer=SimpleNamespace(poll=lambda seconds: "first", consume=consume),
+        task=SimpleNamespace(most_at_once=5),
+        assigned=[],
     )
-    assert SinkRun._consumed(run, 0.1) == expected
+    assert SinkSession.consume(session, 0.1) == expected

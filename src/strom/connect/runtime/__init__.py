@@ -1,1 +1,1 @@
-"""The runtime: workers that share out connectors and tasks, run them, and answer Kafka Connect's REST."""
+"""The runtime: workers that assign connectors and tasks, run them, and serve Kafka Connect's REST."""

@@ -1,8 +1,8 @@
-"""Who runs what: connectors and tasks shared out among workers.
+"""Assigns connectors and tasks to workers, cooperatively (KIP-415).
 
-A piece of work moves in two rounds. In the first its owner is no longer given it; only when the
-owner has stopped it and says so, by not claiming it any more, another gets it in the second. So
-whatever a worker still claims is given to nobody else.
+A unit moves in two rebalances: the first revokes it from its owner; when the owner has stopped it and
+no longer claims it, the second assigns it to another worker. So a unit that a worker still claims is
+never assigned to another.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ CONNECTOR = -1
 
 
 class Unit(NamedTuple):
-    """A piece of work with one owner: a task by its number, or the connector itself."""
+    """What is assigned to one worker: a task by its number, or the connector itself."""
 
     connector: str
     task: int = CONNECTOR
@@ -21,36 +21,36 @@ class Unit(NamedTuple):
         return self.connector if self.task == CONNECTOR else f"{self.connector}-{self.task}"
 
 
-Shares = dict[str, frozenset[Unit]]
+Assignments = dict[str, frozenset[Unit]]
 
 
-def share_out(units: Iterable[Unit], claims: Mapping[str, Iterable[Unit]]) -> Shares:
-    """What each worker shall run now, given what each still runs (its claims).
+def assign_units(units: Iterable[Unit], claims: Mapping[str, Iterable[Unit]]) -> Assignments:
+    """Assign units to workers, given what each of them still runs (its claims).
 
-    Even (connectors and tasks each, to within one), and moving as little as that allows.
+    Balanced (connectors and tasks each, to within one), with as few moves as possible.
     """
     existing = set(units)
-    shares: dict[str, set[Unit]] = {worker: set() for worker in claims}
-    if not shares:
+    assigned: dict[str, set[Unit]] = {worker: set() for worker in claims}
+    if not assigned:
         return {}
     claimed = {worker: set(claim) for worker, claim in claims.items()}
     taken = set().union(*claimed.values())
     for is_task in (False, True):
         kind = {unit for unit in existing if (unit.task != CONNECTOR) is is_task}
         kept = _kept(kind, claimed)
-        room = _rooms(len(kind), kept, shares)
+        room = _capacities(len(kind), kept, assigned)
         for worker, own in kept.items():
-            shares[worker].update(sorted(own)[: room[worker]])
+            assigned[worker].update(sorted(own)[: room[worker]])
             room[worker] -= min(room[worker], len(own))
         for unit in sorted(kind - taken):
             worker = max(room, key=lambda name: (room[name], name))
-            shares[worker].add(unit)
+            assigned[worker].add(unit)
             room[worker] -= 1
-    return {worker: frozenset(share) for worker, share in shares.items()}
+    return {worker: frozenset(units) for worker, share in assigned.items()}
 
 
 def _kept(kind: set[Unit], claimed: Mapping[str, set[Unit]]) -> dict[str, set[Unit]]:
-    """What each worker may go on with. Of two that claim the same, the first by name."""
+    """What each worker keeps. Of two that claim the same unit, the first by name keeps it."""
     seen: set[Unit] = set()
     kept: dict[str, set[Unit]] = {}
     for worker in sorted(claimed):
@@ -59,10 +59,10 @@ def _kept(kind: set[Unit], claimed: Mapping[str, set[Unit]]) -> dict[str, set[Un
     return kept
 
 
-def _rooms(
-    number: int, kept: Mapping[str, set[Unit]], shares: Mapping[str, set[Unit]]
+def _capacities(
+    number: int, kept: Mapping[str, set[Unit]], assigned: Mapping[str, set[Unit]]
 ) -> dict[str, int]:
-    """How many each may have; the odd ones go to who has most already, then to who has least else."""
+    """How many each may have; the remainder goes to those that keep most, then to those with least."""
     base, odd = divmod(number, len(kept))
-    order = sorted(kept, key=lambda worker: (-len(kept[worker]), len(shares[worker]), worker))
-    return {worker: base + (place < odd) for place, worker in enumerate(order)}
+    order = sorted(kept, key=lambda worker: (-len(kept[worker]), len(assigned[worker]), worker))
+    return {worker: base + (index < odd) for index, worker in enumerate(order)}

@@ -1,9 +1,9 @@
 """Which settings of its Kafka clients a connector may override, and which values they take.
 
-A connector's configuration comes from any client of REST. So this is an allow-list: throughput,
-timeouts, what is read, and credentials given as text. What names a file, loads a library, runs a
-program, calls an address or sends the worker's credentials elsewhere belongs in the worker's own
-configuration. So does what the worker relies on: groups, transactions and commits.
+Any REST client can send a connector's configuration. So this is an allow-list: throughput, timeouts,
+what is read, and credentials as text. A setting that names a file, loads a library, runs a program,
+calls an address or sends the worker's credentials elsewhere belongs in the worker's configuration, and
+so does what the worker relies on: groups, transactions and commits.
 
 Values are checked against this table and not by a client: librdkafka loads plugins and opens files
 while a client is created. Tests compare the table with librdkafka.
@@ -36,7 +36,7 @@ class Override:
     clients: frozenset[str]
 
     def problem(self, text: str) -> str | None:
-        """What is wrong with a value; None if nothing is."""
+        """Why a value is invalid; None if it is valid."""
         try:
             self.parse(text)
         except ApiError as error:
@@ -46,10 +46,10 @@ class Override:
     def parse(self, text: str) -> str | int | bool:
         """The value for the client; ApiError if it is invalid.
 
-        What was checked is what the client gets: librdkafka reads 010 as 8 and 1_000 as 1, takes no
-        blanks around a value, and mechanisms in upper case only.
+        The client gets the parsed value: librdkafka reads 010 as 8 and 1_000 as 1, accepts no spaces
+        around a value, and mechanisms in upper case only.
         """
-        # Clients' files have these words in upper and lower case.
+        # Configuration files of clients write these in upper and lower case.
         if self.definition.name in _IN_ANY_CASE:
             text = _in_case_of(self.definition.choices, text)
         value: str | int | bool = self.definition.parse(text)
@@ -83,14 +83,14 @@ _PARTITIONERS = (
     *("random", "consistent", "consistent_random", "murmur2", "murmur2_random"),
     *("fnv1a", "fnv1a_random"),
 )
-# The others run a program (GSSAPI) or fetch tokens from an address (OAUTHBEARER).
+# GSSAPI runs a program, and OAUTHBEARER fetches tokens from an address.
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _IN_ANY_CASE = frozenset({"security.protocol", "sasl.mechanism", "sasl.mechanisms"})
 _RESETS = ("smallest", "earliest", "beginning", "largest", "latest", "end", "error")
 
 _OVERRIDES = (
     *_text("client.id", "client.rack"),
-    # The connection, and who logs in. Certificates and keys come as PEM text, never as files.
+    # Connection and authentication. Certificates and keys come as PEM text, never as files.
     _choice("security.protocol", ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), _ALL),
     _choice("sasl.mechanism", _MECHANISMS, _ALL),
     _choice("sasl.mechanisms", _MECHANISMS, _ALL),
@@ -117,7 +117,7 @@ _OVERRIDES = (
     _number("topic.metadata.refresh.interval.ms", -1, _HOUR_MS, _ALL),
     _number("message.max.bytes", 1000, _BILLION, _ALL),
     _number("receive.message.max.bytes", 1000, INT_MAX, _ALL),
-    # Producers: batches, compression, how long and how often a record is tried.
+    # Producers: batches, compression, timeouts and retries.
     _choice("acks", ("all", "-1", "0", "1"), _PRODUCER),
     _flag("enable.idempotence", _PRODUCER),
     _choice("partitioner", _PARTITIONERS, _PRODUCER),
@@ -139,7 +139,7 @@ _OVERRIDES = (
     _number("retries", 0, INT_MAX, _PRODUCER),
     _number("message.send.max.retries", 0, INT_MAX, _PRODUCER),
     _number("transaction.timeout.ms", 1000, INT_MAX, _PRODUCER),
-    # Consumers: what is read, how much at once, and when a member counts as dead.
+    # Consumers: what is read, how much at once, and when a member is evicted.
     _choice("auto.offset.reset", _RESETS, _CONSUMER),
     _choice("isolation.level", ("read_uncommitted", "read_committed"), _CONSUMER),
     _flag("check.crcs", _CONSUMER),
@@ -160,7 +160,7 @@ OVERRIDES: Mapping[str, Override] = {one.definition.name: one for one in _OVERRI
 
 
 def override_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each override of a configuration that is not allowed or wrong, and what to do."""
+    """Yield each override that is not allowed or invalid, and what to do."""
     for prefix in OVERRIDE_PREFIXES:
         client = prefix.partition(".")[0]
         for name, text in with_prefix(config, prefix).items():
@@ -172,7 +172,7 @@ def override_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def overrides_of(config: Mapping[str, str], client: str) -> dict[str, str]:
-    """The settings that a configuration overrides for one client; it must have no problems."""
+    """The overrides of a valid configuration for one kind of client."""
     own = with_prefix(config, f"{client}.override.")
     parsed = {name: OVERRIDES[name].parse(text) for name, text in own.items()}
     return {
@@ -187,7 +187,7 @@ def _not_allowed(name: str, client: str) -> str:
     hint = f"Did you mean {client}.override.{near[0]}? " if near else ""
     return (
         f"A connector may not override {name} of its {client}. {hint}Set {client}.{name} in the "
-        "worker's own configuration, where it holds for all connectors."
+        "worker's configuration, where it applies to all connectors."
     )
 
 

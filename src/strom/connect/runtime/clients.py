@@ -1,7 +1,7 @@
-"""Kafka clients of a worker and of its connectors, from one place of settings.
+"""Kafka clients of a worker and of its connectors.
 
-Settings of the worker that are for clients carry librdkafka's names, bare for all of them or with
-`producer.`, `consumer.` and `admin.` in front; a connector's own have `producer.override.` and so on.
+The worker's settings for clients have librdkafka's names, without a prefix for all clients or with
+`producer.`, `consumer.` and `admin.`; a connector's have `producer.override.` and so on.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 
 CLIENT_ID = "strom-connect"
 _PRODUCER = {
-    # Stated here too, so that an override of `acks` is refused, not served without idempotence.
+    # Explicit, so that librdkafka refuses an override of `acks` instead of disabling idempotence.
     "acks": "all",
     "enable.idempotence": True,
     **HIGH_THROUGHPUT,
@@ -36,19 +36,19 @@ _PRODUCER = {
 
 @dataclass(frozen=True)
 class Clients:
-    """Makes clients; `settings` are those of the worker that no class declares."""
+    """Makes clients; `settings` are the worker's settings for clients."""
 
     servers: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     overrides: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def of_connector(self, config: Mapping[str, str]) -> "Clients":
-        """The same with a connector's own settings for its clients."""
+        """The same with a connector's overrides."""
         return Clients(self.servers, self.settings, config)
 
     @property
     def shared(self) -> dict[str, str]:
-        """What every kind of client gets, security above all."""
+        """The settings of every kind of client, such as those for security."""
         return without(self.settings, CLIENT_PREFIXES)
 
     def producer(
@@ -56,12 +56,12 @@ class Clients:
         settings: Properties = NOTHING,
         on_failure: Callable[..., None] | None = None,
     ) -> Producer:
-        """A producer that calls back only for records that could not be written."""
+        """A producer that reports failed records only."""
         own = {**_PRODUCER, **settings}
         return self._of("producer").transactional_producer(own, on_failure)
 
     def reporting_producer(self) -> Producer:
-        """A producer for single records whose writing is waited for."""
+        """A producer for single records, whose delivery is awaited."""
         return self._of("producer").reporting_producer({**_PRODUCER, **SINGLE_RECORDS})
 
     def consumer(self, settings: Properties = NOTHING, *, fixed: Properties = NOTHING) -> Consumer:
@@ -77,7 +77,7 @@ class Clients:
         return self._of("consumer").admin()
 
     def _of(self, kind: str) -> KafkaClients:
-        # A configuration may be in the topic unchecked: from an older version, or from other writers.
+        # The config topic may hold configurations that were never validated: by older versions or others.
         problems = dict(override_problems(self.overrides))
         if problems:
             raise InvalidSettings({name: [text] for name, text in problems.items()})

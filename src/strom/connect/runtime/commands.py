@@ -1,4 +1,4 @@
-"""What people ask of a group of workers. Any worker can do all of it: it writes to the topics."""
+"""The commands of the REST interface. Any worker can run them all: they write to the topics."""
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from strom.connect.api import ConnectError, InvalidSettings, RetriableError, Sin
 from strom.connect.api import TopicPartition as Place
 from strom.connect.runtime import masking
 from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.sink_run import group_of
+from strom.connect.runtime.sink_session import group_of
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
     CONNECTOR_PREFIX,
@@ -32,26 +32,24 @@ Offset = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 
 
 class NotFound(ConnectError):
-    """There is no such thing."""
+    """The connector, task or logger does not exist."""
 
 
-class AlreadyThere(ConnectError):
-    """There is one of that name."""
+class AlreadyExists(ConnectError):
+    """A connector of that name exists."""
 
 
-class Refused(ConnectError):
-    """A request that cannot be."""
+class BadRequest(ConnectError):
+    """The request is invalid, or not possible in the present state."""
 
 
 class Commands:
-    """The commands, on one worker."""
-
     def __init__(self, worker: ConnectWorker) -> None:
         self.worker = worker
         self._stores = worker.stores
 
     def connector(self, name: str, wording: str = "Connector {} not found") -> ConnectorState:
-        """A connector; NotFound if there is none of that name."""
+        """The connector of this name, or NotFound."""
         found = self._stores.connector(name)
         if found is None:
             raise NotFound(wording.format(name))
@@ -65,21 +63,21 @@ class Commands:
         replace: bool,
         target: Target | None = None,
     ) -> bool:
-        """Create or change a connector; True if it is new. Refused says all that is wrong."""
+        """Create or change a connector; True if it is new. BadRequest lists all problems."""
         self._stores.catch_up()
         known = self._stores.connector(name)
         if known is not None and not replace:
-            raise AlreadyThere(f"Connector {name} already exists")
-        whole = {**config, "name": name}
+            raise AlreadyExists(f"Connector {name} already exists")
+        full_config = {**config, "name": name}
         if known is not None:
-            whole = masking.restored(whole, known.config)
-        problems = self.worker.checker.problems(whole)
+            full_config = masking.unmasked(full_config, known.config)
+        problems = self.worker.checker.problems(full_config)
         if problems:
-            raise Refused(_told(problems))
+            raise BadRequest(_invalid_config(problems))
         records: list[Record] = []
         if known is None and target is not None:
             records.append((f"{TARGET_PREFIX}{name}", target.to_json()))
-        records.append((f"{CONNECTOR_PREFIX}{name}", {"properties": whole}))
+        records.append((f"{CONNECTOR_PREFIX}{name}", {"properties": full_config}))
         self._stores.write_config(records)
         return known is None
 
@@ -102,19 +100,18 @@ class Commands:
             ]
         )
 
-    def aim(self, name: str, target: Target) -> None:
-        """Have a connector run, pause or stop."""
+    def set_target(self, name: str, target: Target) -> None:
+        """Set the state that a connector is to reach: running, paused or stopped."""
         self.connector(name, "Unknown connector {}")
         self._stores.write_config([(f"{TARGET_PREFIX}{name}", target.to_json())])
 
     def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> None:
-        """Start a connector anew, and its tasks if wanted."""
+        """Restart a connector, with its tasks if `include_tasks`."""
         self.connector(name, "Unknown connector: {}")
         request = {"include-tasks": include_tasks, "only-failed": only_failed}
         self._stores.write_config([(f"{RESTART_PREFIX}{name}", request)])
 
     def restart_task(self, name: str, task: int) -> None:
-        """Start one task anew."""
         if task >= len(self.connector(name, "Unknown connector: {}").tasks):
             raise NotFound(f"Unknown task: {name}-{task}")
         self._stores.write_config([(f"{RESTART_TASK_PREFIX}{name}-{task}", {})])
@@ -124,20 +121,20 @@ class Commands:
         return self.worker.checker.plugin(self.connector(name).config).kind
 
     def shown_kind(self, name: str) -> str:
-        """The same to be shown: `unknown`, as in Kafka, if this worker has no such class."""
+        """The same for display: `unknown`, as in Kafka, if this worker has no such class."""
         try:
             return self.kind(name)
         except InvalidSettings:
             return "unknown"
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
-        """A configuration without passwords that stand in it themselves."""
-        return masking.shown(config, self._passwords(config))
+        """A configuration with its passwords masked."""
+        return masking.masked(config, self._passwords(config))
 
     def offsets(self, name: str) -> list[Offset]:
-        """How far a connector has come."""
+        """The stored offsets of a connector, by partition."""
         if self.kind(name) == "source":
-            self._stores.offsets.look()
+            self._stores.offsets.catch_up_visible()
             return list(self._stores.offsets.of(name))
         committed: Mapping[Any, Committed] = {}
         with _group_calls(group_of(name)):
@@ -151,7 +148,7 @@ class Commands:
         ]
 
     def alter_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
-        """Set offsets of a stopped connector; an offset of None forgets that partition."""
+        """Set offsets of a stopped connector; None removes a partition's offset."""
         self._must_be_stopped(name)
         if self.kind(name) == "source":
             self._write_offsets(name, offsets)
@@ -159,7 +156,7 @@ class Commands:
             self._alter_group(name, offsets)
 
     def reset_offsets(self, name: str) -> None:
-        """Forget how far a stopped connector has come."""
+        """Remove all offsets of a stopped connector."""
         self._must_be_stopped(name)
         if self.kind(name) == "source":
             self._stores.offsets.catch_up()
@@ -171,9 +168,9 @@ class Commands:
             delete_group(self.worker.admin, group_of(name))
 
     def _beginnings(self, name: str) -> dict[Place, int]:
-        """The beginnings of all partitions that a sink may have read.
+        """Offset 0 of all partitions that a sink may have read.
 
-        The group may know less than the sink: with a deleted topic its offsets are gone.
+        The group may lack partitions that the sink stores: a deleted topic's offsets are deleted too.
         """
         known = {(one["kafka_topic"], one["kafka_partition"]) for one, _ in self.offsets(name)}
         present = self.worker.admin.list_topics(timeout=10).topics
@@ -185,7 +182,7 @@ class Commands:
     def _write_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
         records = self._stores.offsets.records(name, offsets)
         self._stores.offsets.write(records)
-        self._stores.offsets.look()
+        self._stores.offsets.catch_up_visible()
 
     def _alter_group(self, name: str, offsets: Sequence[Offset]) -> None:
         wanted: dict[Place, int] = {}
@@ -194,28 +191,28 @@ class Commands:
                 place = Place(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
                 wanted[place] = 0 if offset is None else int(offset["kafka_offset"])
             except (KeyError, TypeError, ValueError):
-                raise Refused(
+                raise BadRequest(
                     'The partition of a sink is {"kafka_topic": …, "kafka_partition": …}, its offset '
                     '{"kafka_offset": …}.'
                 ) from None
             if wanted[place] < 0:
-                raise Refused(f"An offset is 0 or more, not {wanted[place]}.")
-        self._check_there(wanted)
+                raise BadRequest(f"Invalid offset {wanted[place]}: it must be 0 or greater.")
+        self._check_partitions(wanted)
         self._set_own_positions(name, wanted)
         with _group_calls(group_of(name)):
             offsets_of_group = {TopicPartition(*place): one for place, one in wanted.items()}
             alter_offsets(self.worker.admin, group_of(name), offsets_of_group)
 
-    def _check_there(self, places: Iterable[Place]) -> None:
-        """Refuse partitions that are not there, before anything is changed."""
+    def _check_partitions(self, places: Iterable[Place]) -> None:
+        """Refuse unknown partitions before anything is changed."""
         present = self.worker.admin.list_topics(timeout=10).topics
         for place in places:
             topic = present.get(place.topic)
             if topic is None or place.partition not in topic.partitions:
-                raise Refused(f"There is no partition {place.partition} of a topic {place.topic}.")
+                raise BadRequest(f"Unknown partition {place.partition} of topic {place.topic}.")
 
     def _set_own_positions(self, name: str, wanted: Mapping[Place, int]) -> None:
-        """Move a sink that may store positions of its own; Refused if it cannot follow."""
+        """Set the positions that a sink itself stores; BadRequest if it cannot."""
         made = self.worker.checker.make(self.connector(name).config)
         if isinstance(made, SinkConnector) and wanted:
             try:
@@ -223,13 +220,13 @@ class Commands:
             except RetriableError:
                 raise
             except ConnectError as error:
-                raise Refused(self.worker.secrets.hide(str(error))) from None
+                raise BadRequest(self.worker.secrets.hide(str(error))) from None
 
     def _must_be_stopped(self, name: str) -> None:
         self._stores.catch_up()
         connector = self.connector(name)
         if connector.target is not Target.STOPPED or connector.tasks:
-            raise Refused(
+            raise BadRequest(
                 "Connectors must be in the STOPPED state before their offsets can be modified. This "
                 "can be done for the specified connector by issuing a 'PUT' request to the "
                 f"'/connectors/{name}/stop' endpoint"
@@ -241,7 +238,7 @@ class Commands:
             if status.state != "UNASSIGNED"
         ]
         if running:
-            raise Refused(f"The tasks of {name} are still stopping; try again in a moment.")
+            raise BadRequest(f"The tasks of {name} are still stopping; try again in a moment.")
 
     def _passwords(self, config: Mapping[str, str]) -> set[str]:
         definitions: Mapping[str, Any] = {}
@@ -249,12 +246,12 @@ class Commands:
             kind = self.worker.checker.plugin(config)
             definitions = kind.load().settings_class.definitions()
         except (ConnectError, ImportError):
-            pass  # a connector that is not installed here: names tell
+            pass  # not installed here: passwords are recognised by name
         return {name for name, one in definitions.items() if one.kind is Kind.PASSWORD}
 
 
 def status_of(commands: Commands, name: str) -> dict[str, Any]:
-    """The states of a connector and its tasks, as REST shows them."""
+    """The states of a connector and its tasks, for REST."""
     stores = commands.worker.stores
     status = stores.status(Unit(name, CONNECTOR))
     if status is None or stores.connector(name) is None:
@@ -269,7 +266,6 @@ def status_of(commands: Commands, name: str) -> dict[str, Any]:
 
 
 def shown_status(status: Status) -> dict[str, str]:
-    """One state, as REST shows it."""
     shown = {"state": status.state, "worker_id": status.worker_id}
     if status.trace:
         shown["trace"] = status.trace
@@ -279,7 +275,7 @@ def shown_status(status: Status) -> dict[str, str]:
 
 
 def info_of(commands: Commands, name: str) -> dict[str, Any]:
-    """A connector's configuration and tasks, as REST shows them."""
+    """A connector's configuration and tasks, for REST."""
     connector = commands.connector(name)
     return {
         "name": name,
@@ -289,7 +285,7 @@ def info_of(commands: Commands, name: str) -> dict[str, Any]:
     }
 
 
-def _told(problems: Mapping[str, Sequence[str]]) -> str:
+def _invalid_config(problems: Mapping[str, Sequence[str]]) -> str:
     lines = [text for texts in problems.values() for text in texts]
     return (
         f"Connector configuration is invalid and contains the following {len(lines)} error(s):\n"
@@ -301,7 +297,7 @@ def _told(problems: Mapping[str, Sequence[str]]) -> str:
 
 @contextlib.contextmanager
 def _group_calls(group: str) -> Iterator[None]:
-    """RetriableError where Kafka cannot do it now; a group that does not exist has no offsets."""
+    """Raise RetriableError for errors of Kafka; a group that does not exist has no offsets."""
     try:
         yield
     except KafkaException as error:

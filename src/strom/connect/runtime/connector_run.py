@@ -1,4 +1,4 @@
-"""A connector itself: splits the work into tasks, and writes their configurations to the log."""
+"""Runs a connector itself: it splits its work into tasks, and stores their configurations."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.runner import Runner, RunnerContext
+from strom.connect.runtime.runner import RunnerContext, UnitRunner
 from strom.connect.runtime.settings import CommonSettings
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
@@ -20,30 +20,28 @@ from strom.connect.runtime.state import (
 )
 
 REFRESH_S = 30.0
-"""How often a connector is asked whether its work splits differently by now: new tables, new files."""
+"""How often a connector is asked for its tasks again: there may be new tables or files."""
 FENCE_S = 30.0
-_FRESH_S, _LOOK_S, _LOOK_SELDOM_S = 10.0, 0.1, 0.5
-"""How often it looks at its configuration: a thousand connectors that look often keep a core busy."""
+_ACTIVE_S, _POLL_S, _IDLE_POLL_S = 10.0, 0.1, 0.5
+"""How often it polls its configuration: often after a change, else a thousand would keep a core busy."""
 
 
 @dataclass(frozen=True)
 class ConnectorJob:
-    """What a connector's run needs."""
+    """What a run of a connector is made of."""
 
     split: Callable[[], Sequence[Mapping[str, str]]]
-    """Asks the connector for its tasks; each configuration is whole."""
+    """Asks the connector for the full configurations of its tasks."""
     state: Callable[[], ConnectorState | None]
-    """The connector as the config topic has it at this moment."""
+    """Returns the connector's present state in the config topic."""
     write: Callable[[Sequence[tuple[str, Mapping[str, object] | None]]], None]
-    """Appends to the config topic, and returns when it is read back."""
+    """Appends to the config topic, and returns when this worker has read it back."""
     transactional_ids: Callable[[int], Sequence[str]]
-    """Of so many tasks; empty where the connector is at least once."""
+    """The transactional ids of so many tasks; empty if the connector is at least once."""
     clients: Clients
 
 
-class ConnectorRun(Runner):
-    """Runs one connector."""
-
+class ConnectorRun(UnitRunner):
     def __init__(
         self, unit: Unit, job: ConnectorJob, context: RunnerContext, common: CommonSettings
     ) -> None:
@@ -51,7 +49,7 @@ class ConnectorRun(Runner):
         self._job = job
 
     def work(self) -> None:
-        """Keep the tasks' configurations as they should be until told to stop."""
+        """Keep the tasks' configurations up to date until it is stopped."""
         asked_at = changed_at = 0.0
         seen: Target | None = None
         while not self.stopping.is_set():
@@ -63,11 +61,11 @@ class ConnectorRun(Runner):
                 if state.target is not seen:
                     changed_at = time.monotonic()
                 seen, asked_at = state.target, time.monotonic()
-                self._bring_up_to_date(state)
-            fresh = time.monotonic() - changed_at < _FRESH_S
-            self.stopping.wait(_LOOK_S if fresh else _LOOK_SELDOM_S)
+                self._reconcile(state)
+            is_active = time.monotonic() - changed_at < _ACTIVE_S
+            self.stopping.wait(_POLL_S if is_active else _IDLE_POLL_S)
 
-    def _bring_up_to_date(self, state: ConnectorState) -> None:
+    def _reconcile(self, state: ConnectorState) -> None:
         if state.target is Target.STOPPED:
             if state.tasks or state.tasks_offset < 0:
                 self._commit(state, [])
@@ -101,16 +99,16 @@ class ConnectorRun(Runner):
         self._fence(state, len(tasks), earlier)
 
     def _fence(self, state: ConnectorState, tasks: int, earlier: int | None = None) -> None:
-        """Shut out every run of an older generation: a new producer of the same id ends the old."""
+        """Fence every task of an older generation: `init_transactions` fences its producers."""
         known = max(len(state.tasks), state.fenced_tasks) if earlier is None else earlier
         ids = self._job.transactional_ids(max(known, tasks)) if known else ()
         for transactional_id in ids:
             self.check()
-            self.retry(lambda one=transactional_id: self._shut_out(one), "Fencing")  # type: ignore[misc]
+            self.retry(lambda one=transactional_id: self._fence_producer(one), "Fencing")  # type: ignore[misc]
         record = (f"{FENCING_PREFIX}{self.unit.connector}", {"task-count": tasks})
         self.retry(lambda: self._job.write([record]), "Storing tasks")
 
-    def _shut_out(self, transactional_id: str) -> None:
+    def _fence_producer(self, transactional_id: str) -> None:
         producer = self._job.clients.producer({"transactional.id": transactional_id})
         try:
             producer.init_transactions(FENCE_S)

@@ -1,13 +1,22 @@
-"""Records through transforms and converters: all at once while all is well, else one by one."""
+"""Records through transforms and converters: whole batches, or one by one to find the one that fails."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from strom.connect.api import Header, RecordBatch, RetriableError, Schema, SinkRecord, SourceRecord
+from strom.connect.api import (
+    Header,
+    RecordBatch,
+    RetriableError,
+    Schema,
+    SinkRecord,
+    SourceRecord,
+    TopicPartition,
+)
 from strom.connect.api.record_batches import ColumnarRecords
 from strom.connect.converters import (
     Converter,
@@ -16,15 +25,38 @@ from strom.connect.converters import (
     make_header_converter,
 )
 from strom.connect.runtime.settings import CommonSettings, WorkerSettings, with_prefix
-from strom.connect.runtime.spans import Span
 from strom.connect.transforms import Chain, make_chain
 from strom.connect.transforms.contract import Part
 
 _Columns = dict[Part, tuple[Schema | None, Sequence[Any]]]
 
 
-class Outgoing(NamedTuple):
-    """A record on its way into Kafka, as the producer takes it."""
+class PartitionSpan(NamedTuple):
+    """Consecutive messages of one partition in a batch, from `start` to before `end`."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+def spans_of(messages: Sequence[Message]) -> list[PartitionSpan]:
+    """All messages of a batch, by partition, in their order."""
+    # C calling C: there are millions of messages, and most batches are of one partition.
+    partitions = list(map(Message.partition, messages))
+    topics = list(map(Message.topic, messages))
+    count = len(messages)
+    if count and partitions.count(partitions[0]) == count and topics.count(topics[0]) == count:
+        return [PartitionSpan(TopicPartition(topics[0], partitions[0]), 0, count)]
+    spans, start = [], 0
+    for (topic, partition), group in groupby(zip(topics, partitions, strict=True)):
+        end = start + sum(1 for _ in group)
+        spans.append(PartitionSpan(TopicPartition(topic, partition), start, end))
+        start = end
+    return spans
+
+
+class ProducerRecord(NamedTuple):
+    """A record in bytes, as the producer takes it."""
 
     topic: str
     value: bytes | None
@@ -39,7 +71,7 @@ NOW = 0
 
 
 class StageError(Exception):
-    """One record failed at one stage; the cause says why."""
+    """A record failed at a stage of its conversion; `__cause__` is the reason."""
 
     def __init__(self, stage: str, executor: str) -> None:
         super().__init__(stage)
@@ -49,17 +81,17 @@ class StageError(Exception):
 
 @dataclass(frozen=True)
 class Conversion:
-    """How a connector's records become bytes and back."""
+    """Converts a connector's records to bytes and back."""
 
     key: Converter
     value: Converter
     header: HeaderConverter
     chain: Chain | None
 
-    def outgoing(self, records: Iterable[SourceRecord]) -> list[Outgoing]:
-        """What a source has read, for the producer. Any error: none of them was converted."""
+    def outgoing(self, records: Iterable[SourceRecord]) -> list[ProducerRecord]:
+        """Convert a source's records for the producer: all of them, or raise."""
         chain, key_bytes, value_bytes = self.chain, self.key.to_bytes, self.value.to_bytes
-        converted: list[Outgoing] = []
+        converted: list[ProducerRecord] = []
         add, new = converted.append, tuple.__new__
         for record in records:
             if chain is not None:
@@ -72,32 +104,34 @@ class Conversion:
                 key = key_bytes(topic, key_schema, key)
             if value is not None or schema is not None:
                 value = value_bytes(topic, schema, value)
-            place = ANY_PARTITION if partition is None else partition
+            number = ANY_PARTITION if partition is None else partition
             stamp = NOW if timestamp is None else timestamp
-            beside = self._header_bytes(topic, headers) if headers else None
-            # As Outgoing(…) does it, without its call for each of millions.
-            add(new(Outgoing, (topic, value, key, place, stamp, beside)))
+            converted_headers = self._header_bytes(topic, headers) if headers else None
+            # What ProducerRecord(…) does, without the cost of its call for each of millions.
+            add(new(ProducerRecord, (topic, value, key, number, stamp, converted_headers)))
         return converted
 
-    def incoming(self, messages: Sequence[Message], spans: Sequence[Span]) -> Sequence[SinkRecord]:
-        """What the consumer has read, for a sink. Any error: none of them was converted.
+    def incoming(
+        self, messages: Sequence[Message], spans: Sequence[PartitionSpan]
+    ) -> Sequence[SinkRecord]:
+        """Convert consumed messages for a sink: all of them, or raise.
 
-        In columns where that can be, for it is several times as fast; the records are the same.
+        By columns where possible, which is several times as fast; the records are the same.
         """
         columns = self.in_columns(messages, spans)
         return self.one_after_the_other(messages) if columns is None else columns
 
     def in_columns(
-        self, messages: Sequence[Message], spans: Sequence[Span]
+        self, messages: Sequence[Message], spans: Sequence[PartitionSpan]
     ) -> ColumnarRecords | None:
-        """All at once; None: converters or transforms want them one by one, or there are headers."""
+        """Convert by columns; None if a converter or transform cannot, or a message has headers."""
         transforms = () if self.chain is None else self.chain.on_columns
         if transforms is None or any(map(Message.headers, messages)):
             return None
         parts = []
-        for place, start, end in spans:
+        for partition, start, end in spans:
             some = messages[start:end]
-            converted = self._columns(place.topic, some)
+            converted = self._columns(partition.topic, some)
             if converted is None:
                 return None
             for transform in transforms:
@@ -109,7 +143,7 @@ class Conversion:
             stamps = partial(_timestamps, some)
             parts.append(
                 RecordBatch(
-                    place,
+                    partition,
                     offsets,
                     values,
                     schema,
@@ -128,7 +162,7 @@ class Conversion:
         return None if keys is None else {Part.KEY: keys, Part.VALUE: values}
 
     def one_after_the_other(self, messages: Iterable[Message]) -> list[SinkRecord]:
-        """The general way, and the law for the other."""
+        """Convert message by message: always possible, and the reference for `in_columns`."""
         chain, from_key, from_value = self.chain, self.key.from_bytes, self.value.from_bytes
         no_key = from_key("", None)  # which is the same for every topic
         converted: list[SinkRecord] = []
@@ -137,7 +171,7 @@ class Conversion:
             topic, data, headers = message.topic(), message.key(), message.headers()
             key_schema, key = no_key if data is None else from_key(topic, data)
             schema, value = from_value(topic, message.value())
-            # As SinkRecord(…) does it, without its call for each of millions.
+            # What SinkRecord(…) does, without the cost of its call for each of millions.
             record: SinkRecord = new(
                 SinkRecord,
                 (
@@ -162,12 +196,12 @@ class Conversion:
         return converted
 
     def close(self) -> None:
-        """Let go of what the converters have opened."""
+        """Close what the converters have opened."""
         for converter in (self.key, self.value, self.header):
             converter.close()
 
-    def one_outgoing(self, record: SourceRecord) -> Outgoing | None:
-        """One record of a source; StageError tells where it failed."""
+    def one_outgoing(self, record: SourceRecord) -> ProducerRecord | None:
+        """Convert one record of a source; StageError names the stage that failed."""
         changed = record if self.chain is None else self._transformed(record)
         if changed is None:
             return None
@@ -184,7 +218,7 @@ class Conversion:
             changed.value,
         )
         headers = _at("HEADER_CONVERTER", self.header, self._header_bytes, topic, changed.headers)
-        return Outgoing(
+        return ProducerRecord(
             topic,
             value if changed.value is not None or changed.value_schema is not None else None,
             key if changed.key is not None or changed.key_schema is not None else None,
@@ -194,7 +228,7 @@ class Conversion:
         )
 
     def one_incoming(self, message: Message) -> SinkRecord | None:
-        """One record for a sink; StageError tells where it failed."""
+        """Convert one record for a sink; StageError names the stage that failed."""
         topic = message.topic()
         key_schema, key = _at("KEY_CONVERTER", self.key, self.key.from_bytes, topic, message.key())
         schema, value = _at(
@@ -230,11 +264,11 @@ class Conversion:
     def _headers(
         self, topic: str, headers: Iterable[tuple[str, bytes | None]]
     ) -> tuple[Header, ...]:
-        made = []
+        converted = []
         for name, data in headers:
             schema, value = self.header.header_from_bytes(topic, name, data)
-            made.append(Header(name, value, schema))
-        return tuple(made)
+            converted.append(Header(name, value, schema))
+        return tuple(converted)
 
 
 def _timestamps(messages: Sequence[Message]) -> list[int | None]:
@@ -242,7 +276,7 @@ def _timestamps(messages: Sequence[Message]) -> list[int | None]:
 
 
 def _from_topic(topic: str, record: SinkRecord | None) -> SinkRecord | None:
-    """A transformed record that still says which topic it was read from."""
+    """A transformed record that keeps the topic it was read from."""
     if record is None or record.topic == topic:
         return record
     return record._replace(original_topic=topic)
@@ -263,11 +297,11 @@ def make_conversion(
     worker: WorkerSettings,
     texts: Mapping[str, str],
 ) -> Conversion:
-    """A connector's conversion; `texts` are the worker's own settings, for its converters."""
+    """Make a connector's conversion; `texts` are the worker's settings for its default converters."""
 
-    def chosen(place: str, own: str | None, default: str) -> tuple[str, dict[str, str]]:
-        """A converter that the connector names is set up by the connector alone, as in Kafka."""
-        prefix = f"{place}."
+    def chosen(setting: str, own: str | None, default: str) -> tuple[str, dict[str, str]]:
+        """As in Kafka, a converter that the connector names gets no settings of the worker."""
+        prefix = f"{setting}."
         return (own, with_prefix(config, prefix)) if own else (default, with_prefix(texts, prefix))
 
     key, key_settings = chosen("key.converter", common.key_converter, worker.key_converter)

@@ -1,4 +1,4 @@
-"""Records that cannot be handled: the task fails, or they are skipped and kept as dead letters."""
+"""Records that cannot be processed: they fail the task, or are skipped and kept as dead letters."""
 
 import logging
 import traceback
@@ -18,7 +18,7 @@ Hide = Callable[[str], str]
 
 
 class Failures:
-    """Does with bad records what a connector's settings say."""
+    """Handles failed records as `errors.tolerance` and the other errors.* settings demand."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class Failures:
         self._hide = hide
         self._dead_letters: DeadLetters | None = None
         self._skipped: dict[TopicPartition, set[int]] = {}
-        """What was skipped since the last commit: it may come again when the sink was away."""
+        """What was skipped since the last commit: after a rewind it comes again, and counts once."""
         self.tolerated = 0
 
     def open(self, clients: Clients) -> None:
-        """Prepare the dead letter topic, if there is one."""
+        """Create the dead letter topic, if one is configured."""
         settings = self._settings
         if isinstance(settings, SinkSettings) and settings.dead_letter_topic:
             self._dead_letters = DeadLetters(clients, settings, self._task, self._hide)
@@ -47,12 +47,12 @@ class Failures:
     def handle(
         self, stage: str, executor: str, error: BaseException, message: Message | None = None
     ) -> None:
-        """Let one record go, or raise the ConnectError that fails the task."""
+        """Skip a record, or raise the ConnectError that fails the task."""
         settings = self._settings
         if settings.tolerance != "all":
             raise ConnectError(
-                f"A record cannot be handled ({stage.lower().replace('_', ' ')}{_place(message)}): "
-                f"{_sentence(error)} Repair it, or let such records pass with errors.tolerance=all."
+                f"A record cannot be processed ({stage.lower().replace('_', ' ')}{_place(message)}): "
+                f"{_sentence(error)} Correct it, or skip such records with errors.tolerance=all."
             ) from error
         if message is not None:
             offsets = self._skipped.setdefault(
@@ -71,28 +71,27 @@ class Failures:
             self._stats.dead_letters += 1
 
     def flush(self) -> None:
-        """Return when all dead letters are durable: before a position behind them is stored."""
+        """Return when all dead letters are durable, which must be before a later position is stored."""
         if self._dead_letters is not None:
             self._dead_letters.flush()
 
     def forget(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Forget what was skipped before these offsets: it does not come again."""
+        """Forget what was skipped before these offsets: it is never read again."""
         for place, end in ends.items():
             left = {offset for offset in self._skipped.pop(place, ()) if offset >= end}
             if left:
                 self._skipped[place] = left
 
     def forget_all(self) -> None:
-        """Forget all that was skipped: the same offsets may be those of other records next time."""
+        """Forget all that was skipped: the same offsets may be other records next time."""
         self._skipped.clear()
 
     def close(self) -> None:
-        """Let go of the producer."""
         self._dead_letters = None
 
 
 class DeadLetters:
-    """The topic for what could not be handled, with the reason in headers as Kafka names them."""
+    """The dead letter topic; the reasons are in headers with Kafka's names."""
 
     def __init__(self, clients: Clients, settings: SinkSettings, task: int, hide: Hide) -> None:
         self._settings = settings
@@ -115,7 +114,6 @@ class DeadLetters:
             ) from None
 
     def put(self, message: Message, stage: str, executor: str, error: BaseException) -> None:
-        """Send a record there."""
         headers = list(message.headers() or [])
         if self._settings.dead_letter_headers:
             headers += self._reasons(message, stage, executor, error)
@@ -138,12 +136,12 @@ class DeadLetters:
                 self.flush()
 
     def flush(self) -> None:
-        """Wait until they are written; ConnectError if they cannot be."""
+        """Return when all are durable; ConnectError if one cannot be written."""
         if self._is_flushed:
             return
         left = self._producer.flush(30)
         if self._failed or left:
-            reason = self._failed[0].str() if self._failed else "the broker does not answer"
+            reason = self._failed[0].str() if self._failed else "the broker does not respond"
             self._failed.clear()
             raise ConnectError(f"The dead letter topic {self._topic} cannot be written: {reason}")
         self._is_flushed = True

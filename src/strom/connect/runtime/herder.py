@@ -1,4 +1,4 @@
-"""Everything that runs on this worker, brought into line with its share and the configurations."""
+"""Reconciles what runs on this worker with its assignment and the configurations."""
 
 import logging
 import threading
@@ -8,85 +8,86 @@ from collections.abc import Callable, Iterable
 import strom
 from strom.connect.api import RetriableError
 from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.membership import Share
-from strom.connect.runtime.runner import Runner
+from strom.connect.runtime.membership import WorkerAssignment
+from strom.connect.runtime.runner import UnitRunner
 from strom.connect.runtime.state import ConnectorState, Restart, Status, Target
 from strom.connect.runtime.stores import Stores
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.1
-MakeRunner = Callable[[Unit, ConnectorState], Runner]
+_POLL_S = 0.1
+MakeRunner = Callable[[Unit, ConnectorState], UnitRunner]
 Generation = tuple[int, int]
-"""Which configuration a runner has, and how often a new start was asked for."""
+"""The offset of a runner's configuration, and the number of requested restarts."""
 
 
 class Herder:
-    """Starts and stops runners; what the group gives and takes comes in from its thread."""
+    """Starts and stops runners; assignments come in from the thread of the group membership."""
 
     def __init__(self, stores: Stores, make: MakeRunner, worker_id: str, graceful_s: float) -> None:
         self._stores = stores
         self._make = make
         self._worker_id = worker_id
         self._graceful_s = graceful_s
-        self._guard = threading.RLock()
-        self._share = Share()
-        self._runners: dict[Unit, tuple[Generation, Runner]] = {}
+        self._lock = threading.RLock()
+        self._assigned = WorkerAssignment()
+        self._runners: dict[Unit, tuple[Generation, UnitRunner]] = {}
         self._starts: dict[Unit, int] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="connect-herd", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="connect-herder", daemon=True)
         self.holds_lease: Callable[[], bool] = lambda: False
         self.rejoin: Callable[[], None] = lambda: None
-        self.look: Callable[[], None] = lambda: None
+        self.wake_leader: Callable[[], None] = lambda: None
         stores.on_restart = self._restart
 
     def start(self) -> None:
-        """Begin to look after runners."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End all runners, waiting for them as long as is allowed."""
+        """Stop all runners, and wait for them up to task.shutdown.graceful.timeout.ms."""
         self._stopping.set()
         self._thread.join()
-        with self._guard:
-            self._share = Share()
+        with self._lock:
+            self._assigned = WorkerAssignment()
             self._stop_all()
 
     def claims(self) -> Iterable[Unit]:
-        """What runs here, or was given to us and may be started any moment."""
-        with self._guard:
-            return self._share.units | self._running()
+        """What runs here, or is assigned and may be started at any moment."""
+        with self._lock:
+            return self._assigned.units | self._running()
 
     def work(self) -> tuple[Iterable[Unit], int]:
-        """Everything that needs an owner, from the very end of the config topic."""
+        """All units as of the end of the config topic, and that end."""
         self._stores.catch_up()
         return self._stores.units(), self._stores.config_end
 
     def wanted(self) -> frozenset[Unit]:
-        """Everything that needs an owner, as far as it is known here."""
+        """All units as far as this worker has read the config topic."""
         return self._stores.units()
 
-    def given(self, share: Share) -> None:
-        """Take over a share."""
-        with self._guard:
-            self._share = share
+    def on_assigned(self, assigned: WorkerAssignment) -> None:
+        with self._lock:
+            self._assigned = assigned
         self._stores.changed.set()
 
-    def lost(self) -> None:
-        """Stop everything now: others may have been given it."""
-        with self._guard:
-            self._share = Share()
+    def on_lost(self) -> None:
+        """Stop everything now: it may be assigned to other workers."""
+        with self._lock:
+            self._assigned = WorkerAssignment()
             self._stop_all()
             for unit in self._running():
-                log.error("%s does not stop. It runs on without a share: end this worker.", unit)
+                log.error(
+                    "%s does not stop although it is not assigned: end this worker.",
+                    unit,
+                )
             self._runners.clear()
 
     def status(self, state: str, trace: str | None = None) -> Status:
-        """A state as this worker tells it."""
-        return Status(state, self._worker_id, self._share.generation, trace, strom.__version__)
+        """A status with this worker's id and generation."""
+        return Status(state, self._worker_id, self._assigned.generation, trace, strom.__version__)
 
-    def runners(self) -> list[Runner]:
-        """What runs here now, in no order. Not guarded: stopping holds the guard for seconds."""
+    def runners(self) -> list[UnitRunner]:
+        """What runs here, in no order. Without the lock, which a stop holds for seconds."""
         return [runner for _, runner in tuple(self._runners.values())]
 
     def _running(self) -> set[Unit]:
@@ -94,34 +95,34 @@ class Herder:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            if self._stores.changed.wait(_LOOK_S):
+            if self._stores.changed.wait(_POLL_S):
                 self._stores.changed.clear()
-                self.look()
+                self.wake_leader()
             try:
-                self._bring_into_line()
+                self._reconcile()
             except Exception:
-                log.exception("The worker cannot look after its tasks; it tries again.")
+                log.exception("The worker cannot reconcile its tasks; it retries.")
                 self._stopping.wait(1)
 
-    def _bring_into_line(self) -> None:
-        with self._guard:
-            if self._stores.config_end < self._share.config_end:
-                return  # the leader knew more than we do yet
+    def _reconcile(self) -> None:
+        with self._lock:
+            if self._stores.config_end < self._assigned.config_end:
+                return  # the leader had read more of the config topic
             wanted = self._wanted_here()
             for unit, (generation, runner) in list(self._runners.items()):
                 if wanted.get(unit) != generation:
                     runner.stop()
                 if not runner.alive:
-                    self._let_go(unit)
+                    self._on_ended(unit)
             if self.holds_lease():
                 for unit, generation in wanted.items():
                     if unit not in self._runners:
                         self._begin(unit, generation)
-            self._pass_on_pauses()
+            self._apply_pauses()
 
     def _wanted_here(self) -> dict[Unit, Generation]:
         wanted: dict[Unit, Generation] = {}
-        for unit in self._share.units:
+        for unit in self._assigned.units:
             connector = self._stores.connector(unit.connector)
             if connector is None or unit.task >= len(connector.tasks):
                 continue
@@ -139,18 +140,18 @@ class Herder:
         self._runners[unit] = (generation, runner)
         runner.start()
 
-    def _let_go(self, unit: Unit) -> None:
-        """A runner has ended: say so, and let the group know if the unit is another's now."""
+    def _on_ended(self, unit: Unit) -> None:
+        """Write the status of an ended runner, and rejoin so that a revoked unit can be assigned."""
         del self._runners[unit]
         if unit in self._stores.units():
-            if unit not in self._share.units:
-                self._stores.tell(unit, self.status("UNASSIGNED"))
+            if unit not in self._assigned.units:
+                self._stores.write_status(unit, self.status("UNASSIGNED"))
         else:
-            self._stores.tell(unit, None)
-        if unit not in self._share.units:
+            self._stores.write_status(unit, None)
+        if unit not in self._assigned.units:
             self.rejoin()
 
-    def _pass_on_pauses(self) -> None:
+    def _apply_pauses(self) -> None:
         for unit, (_, runner) in self._runners.items():
             connector = self._stores.connector(unit.connector)
             if connector is not None and unit.task != CONNECTOR:
@@ -160,12 +161,12 @@ class Herder:
                     runner.paused.clear()
 
     def _restart(self, restart: Restart) -> None:
-        """Somebody asks for a new start; called while the config topic is read."""
+        """Note a requested restart; called while the config topic is read."""
         name = restart.unit.connector
-        # The stores' lock is held here: units are marked, and the herd's thread does the rest.
+        # The stores' lock is held here: units are only marked, and the herder's thread restarts them.
         for unit, (_, runner) in list(self._runners.items()):
-            meant = unit == restart.unit or (restart.include_tasks and unit.connector == name)
-            if meant and (runner.state == "FAILED" or not restart.only_failed):
+            is_meant = unit == restart.unit or (restart.include_tasks and unit.connector == name)
+            if is_meant and (runner.state == "FAILED" or not restart.only_failed):
                 self._starts[unit] = self._starts.get(unit, 0) + 1
 
     def _stop_all(self) -> None:
@@ -180,9 +181,9 @@ class Herder:
         for unit in ended:
             del self._runners[unit]
         try:
-            # Without a lease another may run it, and has said so.
+            # Without a lease, another worker may run it and has written its status.
             for unit in ended:
                 if self.holds_lease() and unit in self._stores.units():
-                    self._stores.tell(unit, self.status("UNASSIGNED"))
+                    self._stores.write_status(unit, self.status("UNASSIGNED"))
         except RetriableError as error:
-            log.warning("States are not told any more: %s", error)
+            log.warning("The last states cannot be written: %s", error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class ConnectorLogs(logging.Handler):
-    """Keeps lines that carry a connector's name; secrets are taken out on the way in."""
+    """Keeps the lines of each connector, with secrets hidden."""
 
     def __init__(self, lines: int, hide: Callable[[str], str]) -> None:
         super().__init__(logging.INFO)
@@ -15,18 +15,17 @@ class ConnectorLogs(logging.Handler):
         self._lines = lines
         self._hide = hide
         self._kept: dict[str, deque[str]] = {}
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one line."""
         connector = getattr(record, "connector", None)
         if connector is None or not self._lines:
             return
         line = self._hide(self.format(record))
-        with self._guard:
+        with self._lock:
             self._kept.setdefault(connector, deque(maxlen=self._lines)).append(line)
 
     def of(self, connector: str) -> list[str]:
         """The lines of a connector, oldest first."""
-        with self._guard:
+        with self._lock:
             return list(self._kept.get(connector, ()))

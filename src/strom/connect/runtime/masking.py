@@ -1,6 +1,6 @@
-"""What of a configuration nobody is shown: passwords that stand in it themselves.
+"""Masks passwords in configurations that are shown.
 
-References (`${env:NAME}`) are shown as they are: they are no secrets.
+References (`${env:NAME}`) are no secrets, and stay as they are.
 """
 
 import re
@@ -11,7 +11,7 @@ from strom.connect.runtime.secrets import HIDDEN, has_reference
 _SECRET_NAME = re.compile(
     r"(password|passphrase|user\.info|jaas\.config|key\.pem|keystore\.key|(^|\.)(secret|token))$"
 )
-"""Settings of Kafka's clients, converters and connectors that are secrets from end to end."""
+"""Settings of Kafka's clients, converters and connectors whose whole value is a secret."""
 
 _IN_ADDRESS = re.compile(r"(?<=://)(?P<before>[^/@\s,:]*:)(?P<secret>[^/\s,]+)(?=@)")
 _IN_QUERY = re.compile(r"(?i)(?P<before>[?&;](?:\w+\.)*\w*password=)(?P<secret>[^&;\s]+)")
@@ -23,23 +23,23 @@ _IN_HEADERS = re.compile(
 """Of HTTP requests, as in `headers=Accept: text/html | Authorization: Bearer abc`."""
 
 
-def shown(config: Mapping[str, str], passwords: Collection[str] = ()) -> dict[str, str]:
-    """A configuration as REST may show it; `passwords` are settings declared to be secret."""
-    return {name: _shown(name, text, passwords) for name, text in config.items()}
+def masked(config: Mapping[str, str], passwords: Collection[str] = ()) -> dict[str, str]:
+    """A configuration with its secrets masked; `passwords` are settings declared to be secret."""
+    return {name: _masked(name, text, passwords) for name, text in config.items()}
 
 
-def restored(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-    """A shown configuration that is sent back, with what the shown one had hidden."""
+def unmasked(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """A masked configuration that a client sends back, with the stored secrets."""
     return {
         name: stored[name]
-        if HIDDEN in text and name in stored and text in (HIDDEN, _shown(name, stored[name], ()))
+        if HIDDEN in text and name in stored and text in (HIDDEN, _masked(name, stored[name], ()))
         else text
         for name, text in config.items()
     }
 
 
 def secrets_in(config: Mapping[str, str], passwords: Collection[str] = ()) -> Iterator[str]:
-    """Every secret that stands in a configuration itself."""
+    """Every secret in a configuration, without references."""
     for name, text in config.items():
         if name in passwords or _SECRET_NAME.search(name):
             found = [text]
@@ -48,7 +48,7 @@ def secrets_in(config: Mapping[str, str], passwords: Collection[str] = ()) -> It
         yield from (secret for secret in found if not has_reference(secret))
 
 
-def _shown(name: str, text: str, passwords: Collection[str]) -> str:
+def _masked(name: str, text: str, passwords: Collection[str]) -> str:
     if name in passwords or _SECRET_NAME.search(name):
         return text if not text or has_reference(text) else HIDDEN
     for pattern in _patterns(name):

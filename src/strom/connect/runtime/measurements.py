@@ -1,4 +1,4 @@
-"""What metrics read of a worker."""
+"""The metrics of a worker."""
 
 from collections.abc import Iterator
 
@@ -9,18 +9,18 @@ from strom.metrics.tables import TableCollector
 
 
 def make_worker_metrics(worker: ConnectWorker) -> MetricsRegistry:
-    """The metrics of a worker and of what runs on it; other workers expose their own."""
+    """Make the metrics of a worker and its tasks; other workers expose their own."""
 
     def read_states() -> Iterator[tuple[str, int, str, int]]:
-        for runner in worker.herd.runners():
+        for runner in worker.herder.runners():
             yield *runner.unit, runner.state, 1
 
     def read_tasks() -> Iterator[TaskReading]:
-        for runner in worker.herd.runners():
+        for runner in worker.herder.runners():
             yield runner.stats.read(*runner.unit)
 
     def read_worker() -> Iterator[tuple[int, bool]]:
-        yield len(worker.herd.runners()), worker.membership.holds_lease()
+        yield len(worker.herder.runners()), worker.membership.holds_lease()
 
     return MetricsRegistry(
         [TableCollector({STATES: read_states, TASKS: read_tasks, WORKER: read_worker})]

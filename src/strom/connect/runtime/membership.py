@@ -1,8 +1,7 @@
-"""A worker's place in the group of workers: joins, sends heartbeats, and assigns when it leads.
+"""A worker's membership in its group: joins, sends heartbeats, and assigns units when it leads.
 
-The group member's lease is the time up to which no other worker can have been assigned this one's
-work. A worker whose lease has run out stops its tasks by itself, whether the broker can be reached or
-not.
+The lease is the time up to which this worker's units cannot be assigned to another. A worker whose
+lease has expired stops its tasks by itself, even if it cannot reach the broker.
 """
 
 import json
@@ -23,7 +22,7 @@ from strom.client.group_member import (
     RebalanceInProgress,
 )
 from strom.client.protocol_client import ProtocolClient
-from strom.connect.runtime.assignment import Unit, share_out
+from strom.connect.runtime.assignment import Unit, assign_units
 from strom.model.errors import ApiError, ErrorCode, StromError
 from strom.model.retries import RetryPolicy
 
@@ -34,43 +33,43 @@ PROTOCOL_NAME: Final = "strom"
 """Not the one of Kafka's own workers: in one group they and strom's reject each other instead of
 misreading each other's assignments."""
 _RETRY: Final = RetryPolicy(first_s=0.25, longest_s=1.0)
-# The leader looks again after so long when something has no owner yet.
+# When a unit is unassigned, the leader rebalances again after this time.
 _REPAIR_S: Final = 2.0
 
 
 @dataclass(frozen=True)
-class Share:
-    """What a worker was given."""
+class WorkerAssignment:
+    """What the leader assigned to a worker."""
 
     units: frozenset[Unit] = frozenset()
     config_end: int = 0
-    """How far the leader had read the config topic when it decided."""
+    """How far the leader had read the config topic when it assigned."""
     generation: int = -1
     leader: str = ""
 
 
-class Worker(Protocol):
-    """What the membership asks of its worker; all calls come from the membership's thread."""
+class GroupWorker(Protocol):
+    """What the membership calls on its worker, from its own thread."""
 
     def claims(self) -> Iterable[Unit]:
-        """What runs here, or was given to us and may be started any moment."""
+        """What runs here, or is assigned and may be started at any moment."""
 
     def work(self) -> tuple[Iterable[Unit], int]:
-        """Everything that needs an owner, from the very end of the config topic, and that end."""
+        """All units as of the end of the config topic, and that end."""
 
     def wanted(self) -> frozenset[Unit]:
-        """Everything that needs an owner, as far as it is known here."""
+        """All units as far as this worker has read the config topic."""
 
-    def given(self, share: Share) -> None:
-        """Take over a share: start what is new, stop what is gone."""
+    def on_assigned(self, assigned: WorkerAssignment) -> None:
+        """Start what is newly assigned, stop what is revoked."""
 
-    def lost(self) -> None:
-        """Stop everything now, and return when it has stopped: others may have been given it."""
+    def on_lost(self) -> None:
+        """Stop everything, and return when it has stopped: it may be assigned to others."""
 
 
 @dataclass(frozen=True)
 class WorkerGroup:
-    """Which group of workers, and its times."""
+    """The group of workers, and its timeouts."""
 
     name: str
     worker_id: str
@@ -79,9 +78,11 @@ class WorkerGroup:
 
 
 class Membership:
-    """Runs in a thread of its own from `start` to `stop`."""
+    """Keeps the membership in its own thread, from `start` to `stop`."""
 
-    def __init__(self, connection: ConnectionSettings, group: WorkerGroup, worker: Worker) -> None:
+    def __init__(
+        self, connection: ConnectionSettings, group: WorkerGroup, worker: GroupWorker
+    ) -> None:
         self._group = group
         self._worker = worker
         self._client = ProtocolClient(connection, group.worker_id)
@@ -90,38 +91,38 @@ class Membership:
             GroupMemberSettings(group.name, PROTOCOL_TYPE, PROTOCOL_NAME, group.session_ms),
         )
         self._is_leader = False
-        self._shared_out: frozenset[Unit] = frozenset()
-        self._given_out: frozenset[Unit] = frozenset()
+        self._known_units: frozenset[Unit] = frozenset()
+        self._assigned_units: frozenset[Unit] = frozenset()
         self._repair_at = 0.0
         self._stopping = threading.Event()
         self._rejoin = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-group", daemon=True)
         self.leader_id = ""
-        """The worker that leads, by its id; empty before the first round."""
+        """The id of the leading worker; empty before the first rebalance."""
 
     def start(self) -> None:
         """Join in the background."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the group. Everything must have stopped before."""
+        """Leave the group; all units must have stopped before."""
         self._stopping.set()
         self._wake.set()
         self._thread.join()
         self._client.close()
 
     def rejoin(self) -> None:
-        """Ask for another round: something was let go, or came to be."""
+        """Request a rebalance: a revoked unit has stopped, or there are new units."""
         self._rejoin.set()
         self._wake.set()
 
-    def look(self) -> None:
-        """Work may have come or gone: a leader looks now, and not with its next report."""
+    def wake(self) -> None:
+        """Have a leader compare the units now, not with its next heartbeat: they may have changed."""
         self._wake.set()
 
     def holds_lease(self) -> bool:
-        """Whether this worker's share is surely its own at this moment."""
+        """Whether no other worker can have been assigned this one's units yet."""
         return self._member.holds_lease()
 
     def _run(self) -> None:
@@ -135,14 +136,14 @@ class Membership:
                 continue
             except MemberEvicted as reason:
                 log.warning("The group evicted this worker: %s It joins again.", reason)
-                self._worker.lost()
-            # OSError is a shortage, of descriptors for instance; the last three are for a member that
-            # joined with metadata of another form.
+                self._worker.on_lost()
+            # OSError is a shortage, of descriptors for instance; the last three: a member joined with
+            # metadata in another format.
             except (StromError, OSError, ValueError, LookupError, TypeError) as error:
                 log.warning("This worker is not in its group: %s", self._explained(error))
                 if not self.holds_lease():
                     self._member.give_up_lease()
-                    self._worker.lost()
+                    self._worker.on_lost()
                 self._stopping.wait(_RETRY.delay(attempt, random.random()))  # noqa: S311 - jitter
                 attempt += 1
         self._leave()
@@ -158,60 +159,64 @@ class Membership:
         self._take(assigned, joined.generation)
 
     def _lead(self, joined: JoinedGroup) -> dict[str, bytes]:
-        """Assign everything to the members."""
+        """Assign all units to the members."""
         members = {member: json.loads(data) for member, data in joined.members.items()}
         claims = {
             member: [Unit(name, task) for name, task in one["claims"]]
             for member, one in members.items()
         }
         units, config_end = self._worker.work()
-        self._shared_out = frozenset(units)
-        shares = share_out(self._shared_out, claims)
-        self._given_out = frozenset().union(*shares.values())
+        self._known_units = frozenset(units)
+        assigned = assign_units(self._known_units, claims)
+        self._assigned_units = frozenset().union(*assigned.values())
         return {
             member: _packed(
                 {
-                    "units": [list(unit) for unit in sorted(share)],
+                    "units": [list(unit) for unit in sorted(units_of_member)],
                     "end": config_end,
                     "leader": members[joined.member_id]["worker"],
                 }
             )
-            for member, share in shares.items()
+            for member, units_of_member in assigned.items()
         }
 
     def _take(self, data: bytes, generation: int) -> None:
-        given: dict[str, Any] = json.loads(data) if data else {"units": [], "end": 0, "leader": ""}
-        units = frozenset(Unit(name, task) for name, task in given["units"])
-        self.leader_id = given["leader"]
+        assigned: dict[str, Any] = (
+            json.loads(data) if data else {"units": [], "end": 0, "leader": ""}
+        )
+        units = frozenset(Unit(name, task) for name, task in assigned["units"])
+        self.leader_id = assigned["leader"]
         self._repair_at = time.monotonic() + _REPAIR_S
-        self._worker.given(Share(units, given["end"], generation, given["leader"]))
+        self._worker.on_assigned(
+            WorkerAssignment(units, assigned["end"], generation, assigned["leader"])
+        )
 
     def _send_heartbeats(self) -> None:
-        """Until the worker stops, or another round is due."""
+        """Send heartbeats until the worker stops or a rebalance is due."""
         while not self._stopping.is_set():
             self._wake.wait(self._group.heartbeat_ms / 1000)
             self._wake.clear()
             if self._stopping.is_set():
                 return
-            if self._rejoin.is_set() or self._something_has_no_owner():
+            if self._rejoin.is_set() or self._needs_rebalance():
                 return
             self._member.heartbeat()
 
-    def _something_has_no_owner(self) -> bool:
-        """For the leader: whether work came, went, or could not be given out last time."""
+    def _needs_rebalance(self) -> bool:
+        """Whether this worker leads, and units changed or could not be assigned last time."""
         if not self._is_leader:
             return False
-        if self._worker.wanted() != self._shared_out:
+        if self._worker.wanted() != self._known_units:
             return True
-        return self._given_out != self._shared_out and time.monotonic() >= self._repair_at
+        return self._assigned_units != self._known_units and time.monotonic() >= self._repair_at
 
     def _explained(self, error: Exception) -> str:
-        """The error with what to do about it, where the broker's own words do not suffice."""
+        """The error, with what to do about it where its text does not say."""
         code = error.code if isinstance(error, ApiError) else None
         if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
             return (
-                f"The group {self._group.name} has members of another kind, such as Kafka's own "
-                "workers. Use another group.id, or stop those."
+                f"The group {self._group.name} has members of another protocol, such as Kafka's "
+                "workers. Use another group.id, or stop them."
             )
         if code == ErrorCode.INVALID_SESSION_TIMEOUT:
             return (
@@ -224,9 +229,7 @@ class Membership:
         try:
             self._member.leave()
         except StromError as error:
-            log.debug(
-                "The group will notice at the session timeout that this worker left: %s", error
-            )
+            log.debug("The group removes this worker only at its session timeout: %s", error)
 
 
 def _packed(value: object) -> bytes:
@@ -234,4 +237,4 @@ def _packed(value: object) -> bytes:
 
 
 Lease = Callable[[], bool]
-"""Whether the caller's unit is surely still its own."""
+"""Whether no other worker can have been assigned the caller's unit yet."""

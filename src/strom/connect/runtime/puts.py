@@ -1,4 +1,4 @@
-"""Putting records into a sink task: those that it cannot take are set aside one by one."""
+"""Puts records into a sink task; poison records are removed one by one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,27 +9,25 @@ from strom.connect.api import PoisonRecord, SinkRecord, SinkTask
 from strom.connect.runtime.failures import Failures
 
 AFTER_POISON = 500
-"""So many records go together where one was bad, for each more costs a try at all of them."""
+"""The batch size after a poison record: each further one repeats the put of its whole batch."""
 
 
 class Puts:
-    """Puts records into one task."""
-
     def __init__(self, task: SinkTask[Any], failures: Failures) -> None:
         self._task = task
         self._failures = failures
         self.left: Sequence[SinkRecord] = ()
-        """The records of the last call, without those that were set aside."""
+        """The records of the last call, without its poison records."""
         self.is_partial = False
-        """Whether the task has taken a part of them only, as it then was away."""
+        """Whether the task has taken only a part of them before it failed."""
 
     def put(self, records: Sequence[SinkRecord], messages: Sequence[Message]) -> None:
-        """Put records, which these messages became."""
+        """Put records that were converted from these messages."""
         self.left = records
         self.is_partial = False
         if not records:
             return
-        # A task may store its position with every put: the dead letters before it come first.
+        # A task may store its position with every put: dead letters before it must be durable first.
         self._failures.flush()
         try:
             self._task.put(records)
@@ -37,13 +35,13 @@ class Puts:
             self._put_without(error, _Origins(messages))
 
     def _put_without(self, poison: PoisonRecord, origins: "_Origins") -> None:
-        """In small portions, for each bad record costs another try at all that come with it."""
+        """Put the rest in small batches: each poison record repeats the put of its batch."""
         left = self.left = list(self.left)
         executor = type(self._task).__qualname__
         start = 0
         while True:
-            bad = left.pop(start + poison.index)
-            self._failures.handle("TASK_PUT", executor, poison, origins.of(bad))
+            poison_record = left.pop(start + poison.index)
+            self._failures.handle("TASK_PUT", executor, poison, origins.of(poison_record))
             self._failures.flush()
             try:
                 while start < len(left):
@@ -56,7 +54,7 @@ class Puts:
 
 
 class _Origins:
-    """The messages that became records; a transform may have changed a record's topic."""
+    """The messages of records; a transform may have changed a record's topic."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._found: dict[tuple[int, int], list[Message]] = {}
@@ -64,6 +62,5 @@ class _Origins:
             self._found.setdefault((message.partition(), message.offset()), []).append(message)
 
     def of(self, record: SinkRecord) -> Message:
-        """The message that became this record."""
         found = self._found[record.partition, record.offset]
         return min(found, key=lambda one: one.topic() != record.origin.topic)

@@ -1,4 +1,4 @@
-"""What a worker runs: a thread for each connector and task, started again when it fails."""
+"""What a worker runs: a thread for each connector and task, restarted when it fails."""
 
 import logging
 import random
@@ -23,25 +23,25 @@ from strom.supervision.retrying import retry
 T = TypeVar("T")
 
 _FIRST_RETRY_S = 0.1
-_TELL_AGAIN_S = 5.0
+_REPORT_AGAIN_S = 5.0
 
 
 class Ended(Exception):
-    """Not an error: the runner was told to stop, or lost its lease."""
+    """Not an error: the runner is stopped, or has lost its lease."""
 
 
 @dataclass(frozen=True)
 class RunnerContext:
-    """What every runner is given."""
+    """What every runner needs of its worker."""
 
     holds_lease: Lease
     secrets: Secrets
     report: Callable[[Unit, str, str | None], None]
-    """Tells the state of a unit, with a trace if it failed."""
+    """Writes the state of a unit, with a trace if it failed."""
 
 
-class Runner(ABC):
-    """One unit's thread, from `start` until it has stopped."""
+class UnitRunner(ABC):
+    """The thread of one unit."""
 
     def __init__(self, unit: Unit, common: CommonSettings, context: RunnerContext) -> None:
         self.unit = unit
@@ -52,8 +52,8 @@ class Runner(ABC):
         self.failed = False
         self.state = "UNASSIGNED"
         self.stats = TaskStats()
-        self._untold: tuple[str, str | None] | None = None
-        self._tell_again_at = 0.0
+        self._unreported: tuple[str, str | None] | None = None
+        self._report_again_at = 0.0
         self.log = logging.LoggerAdapter(
             logging.getLogger("strom.connect.task"), {"connector": unit.connector}
         )
@@ -67,57 +67,55 @@ class Runner(ABC):
 
     @abstractmethod
     def work(self) -> None:
-        """Do the work until told to stop; whatever it raises is a failure."""
+        """Run until the runner is stopped; an exception is a failure, after which it is restarted."""
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end; does not wait."""
+        """Request the end; does not wait."""
         self.stopping.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end; False if it has not come."""
+        """Wait for the thread; True if it has ended."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
         return self._thread.is_alive()
 
     def report_state(self, state: str, trace: str | None = None) -> None:
-        """Report a state, once."""
+        """Report a state if it is new."""
         if state != self.state or trace is not None:
             self.state = state
-            self._untold = (state, trace)
-            self._tell_state()
+            self._unreported = (state, trace)
+            self._report_pending()
 
-    def _tell_state(self) -> None:
-        """Tell a state that is not told yet. Without a lease it is another's to tell."""
-        if self._untold is None or not self.context.holds_lease():
+    def _report_pending(self) -> None:
+        """Write a state that is not written yet; without a lease it is another worker's to write."""
+        if self._unreported is None or not self.context.holds_lease():
             return
         try:
-            self.context.report(self.unit, *self._untold)
-            self._untold = None
+            self.context.report(self.unit, *self._unreported)
+            self._unreported = None
         except RetriableError as error:
-            self.log.warning("The state of %s is not told yet: %s", self.unit, error)
-            self._tell_again_at = time.monotonic() + _TELL_AGAIN_S
+            self.log.warning("The state of %s is not written yet: %s", self.unit, error)
+            self._report_again_at = time.monotonic() + _REPORT_AGAIN_S
 
     def check(self) -> None:
-        """Raise Ended when this runner shall not go on."""
+        """Raise Ended if the runner must stop."""
         if self.stopping.is_set() or not self.context.holds_lease():
             raise Ended
-        if self._untold is not None and time.monotonic() >= self._tell_again_at:
-            self._tell_state()
+        if self._unreported is not None and time.monotonic() >= self._report_again_at:
+            self._report_pending()
 
     def retry(
         self, call: Callable[[], T], doing: str, pause: Callable[[float], object] | None = None
     ) -> T:
-        """Retry a call while the other side is away, with backoff, until `errors.retry.timeout`.
+        """Retry a call on RetriableError, with backoff, until `errors.retry.timeout`.
 
-        `pause` sleeps for so many seconds, where there is more to do meanwhile than to wait for the stop.
+        `pause` replaces the sleep between retries, where there is more to do meanwhile.
         """
         is_reported = False
 
@@ -128,7 +126,7 @@ class Runner(ABC):
             if not is_reported:
                 waits = f"{doing} waits: {self.context.secrets.hide(str(error))}"
                 self.log.warning("%s", waits)
-                if self.state == "UNASSIGNED":  # it has not begun yet: report what it waits for
+                if self.state == "UNASSIGNED":  # not started yet: report what it waits for
                     self.report_state("UNASSIGNED", waits)
                 is_reported = True
 
@@ -143,7 +141,7 @@ class Runner(ABC):
             ) from error
 
     def retry_delay(self, retry: int) -> float:
-        """Seconds before a retry, counted from 0, for loops that do more than to repeat a call."""
+        """Seconds before a retry, counted from 0, for loops that cannot use `retry`."""
         return self._policy.delay(retry, random.random())  # noqa: S311 - jitter
 
     def _run(self) -> None:
@@ -161,7 +159,7 @@ class Runner(ABC):
             except Ended:
                 return
             except Exception as error:  # noqa: BLE001 - any connector's code runs here
-                self._tell(error)
+                self._report_failure(error)
             if self.common.restart_backoff_ms == 0:
                 self.stopping.wait()
                 return
@@ -170,22 +168,22 @@ class Runner(ABC):
             if not self.context.holds_lease():
                 return
 
-    def _tell(self, error: BaseException) -> None:
+    def _report_failure(self, error: BaseException) -> None:
         hide = self.context.secrets.hide
-        told = isinstance(error, StromError)
+        is_expected = isinstance(error, StromError)
         trace = hide(
             f"{type(error).__name__}: {error}"
-            if told
+            if is_expected
             else "".join(traceback.format_exception(error))
         )
         self.failed = True
         self.stats.failures += 1
-        self.log.error("%s failed: %s", self.unit, trace if not told else hide(str(error)))
+        self.log.error("%s failed: %s", self.unit, trace if not is_expected else hide(str(error)))
         self.report_state("FAILED", trace)
 
 
 def log_and_ignore(call: Callable[[], Any], log: logging.LoggerAdapter[logging.Logger]) -> None:
-    """Make a call while cleaning up: what fails is logged and does not hide the first error."""
+    """Call during clean-up: an error is logged, so that it does not hide the first one."""
     try:
         call()
     except Exception as error:  # noqa: BLE001 - any connector's code runs here

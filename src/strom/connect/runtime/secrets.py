@@ -1,7 +1,7 @@
-"""References to secrets in configurations: read when a task starts, and shown to nobody.
+"""References to secrets in configurations: resolved when a task starts, and never shown.
 
 `${env:NAME}` is an environment variable, `${file:/path/to.properties:key}` a line of a properties
-file, `${file:/path}` and `${dir:/folder:file}` the whole of a file. As in Kafka, `${provider:path:key}`.
+file, `${file:/path}` and `${dir:/folder:file}` a whole file. As in Kafka, `${provider:path:key}`.
 """
 
 import os
@@ -12,38 +12,38 @@ from pathlib import Path
 
 from strom.connect.api import InvalidSettings
 
-# Texts are any client's: possessive repetitions, for no attempt goes back over what it has looked at.
+# Any client sends such texts: possessive quantifiers, so that no attempt backtracks.
 _REFERENCE = re.compile(r"\$\{(?P<provider>[^}:${]++):(?:(?P<path>[^}:]*+):)?+(?P<key>[^}]*+)\}")
 HIDDEN = "[hidden]"
-_SHORTEST = 4
-"""Shorter values would blot out half of every text; nobody should have such a password."""
+_MIN_LENGTH = 4
+"""Hiding shorter values would mangle every text, and no password should be that short."""
 
 
 def has_reference(text: str) -> bool:
-    """Whether a text refers to a secret somewhere."""
+    """Whether a text contains a reference."""
     return _REFERENCE.search(text, 0, _end_of_references(text)) is not None
 
 
 def _end_of_references(text: str) -> int:
-    """Where the last one may end: behind it, each `${` would be followed to the end of the text."""
+    """Where the last one may end; after it, the search of each `${` would scan the rest of the text."""
     return text.rfind("}") + 1
 
 
 class Secrets:
-    """Resolves references, and takes what they stood for out of any text that goes out."""
+    """Resolves references, and hides their values in texts for users."""
 
     def __init__(self) -> None:
         self._values: set[str] = set()
         self._lock = threading.Lock()
 
     def resolve(self, texts: Mapping[str, str]) -> dict[str, str]:
-        """The same settings with what the references stand for; InvalidSettings if one is wrong."""
+        """Replace references by their values; InvalidSettings if one cannot be resolved."""
         problems: dict[str, list[str]] = {}
         resolved: dict[str, str] = {}
         for name, text in texts.items():
             try:
                 end = _end_of_references(text)
-                resolved[name] = _REFERENCE.sub(self._looked_up, text[:end]) + text[end:]
+                resolved[name] = _REFERENCE.sub(self._look_up, text[:end]) + text[end:]
             except _Missing as missing:
                 problems[name] = [f"{name}: {missing}"]
         if problems:
@@ -51,19 +51,19 @@ class Secrets:
         return resolved
 
     def keep_hidden(self, values: Iterable[str]) -> None:
-        """Hide these too: passwords that stand in a configuration themselves."""
+        """Hide these values too: passwords that a configuration contains itself."""
         with self._lock:
-            self._values.update(value for value in values if len(value) >= _SHORTEST)
+            self._values.update(value for value in values if len(value) >= _MIN_LENGTH)
 
     def hide(self, text: str) -> str:
-        """The text without any secret."""
+        """Replace every known secret in a text."""
         with self._lock:
             values = sorted(self._values, key=len, reverse=True)
         for value in values:
             text = text.replace(value, HIDDEN)
         return text
 
-    def _looked_up(self, reference: re.Match[str]) -> str:
+    def _look_up(self, reference: re.Match[str]) -> str:
         provider, path, key = reference["provider"], reference["path"] or "", reference["key"]
         if provider == "env":
             value = _variable(key)
@@ -72,13 +72,15 @@ class Secrets:
         elif provider in {"dir", "directory"}:
             value = _content(str(Path(path) / key))
         else:
-            raise _Missing(f"${{{provider}:…}} is none of ${{env:…}}, ${{file:…}} and ${{dir:…}}.")
+            raise _Missing(
+                f"Unknown provider {provider}: use ${{env:…}}, ${{file:…}} or ${{dir:…}}."
+            )
         self.keep_hidden([value])
         return value
 
 
 class _Missing(Exception):
-    """A reference to nothing."""
+    """A reference that cannot be resolved."""
 
 
 def _variable(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The settings of workers, and those that every connector has, each declared once."""
+"""Settings of workers, and settings that every connector has."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,45 +13,48 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
-"""In a worker's settings: what its clients of each kind get, in librdkafka's names."""
+"""In a worker's settings: those of its clients, with librdkafka's names."""
 OVERRIDE_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
-"""In a connector's settings: the same for its own clients."""
+"""In a connector's settings: the same for its clients."""
 CONVERTER_PREFIXES = ("key.converter.", "value.converter.", "header.converter.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings(ConnectorSettings):
-    """How one worker runs; workers of the same `group.id` and topics share their work."""
+    """Settings of a worker; workers with the same `group.id` and topics are one group."""
 
     bootstrap_servers: str = setting(
-        "bootstrap.servers", Kind.STRING, "The Kafka to connect to.", "127.0.0.1:9092"
+        "bootstrap.servers", Kind.STRING, "The Kafka brokers to connect to.", "127.0.0.1:9092"
     )
     group_id: str = setting(
-        "group.id", Kind.STRING, "The group of workers that share their work.", "connect-cluster"
+        "group.id",
+        Kind.STRING,
+        "The group of workers that run the connectors.",
+        "connect-cluster",
     )
-    host: str = setting("rest.host", Kind.STRING, "Where REST listens.", "127.0.0.1")
+    host: str = setting("rest.host", Kind.STRING, "The address that REST listens on.", "127.0.0.1")
     port: int = setting(
-        "rest.port", Kind.INT, "The port of REST; 0 takes a free one.", DEFAULT_PORT, minimum=0
+        "rest.port", Kind.INT, "The port of REST; 0 for a free one.", DEFAULT_PORT, minimum=0
     )
     advertised_host: str | None = setting(
         "rest.advertised.host.name",
         Kind.STRING,
-        "The name by which others reach this worker; it is part of its id. Without it, rest.host.",
+        "The host name by which clients reach this worker, part of its id. Default: rest.host.",
     )
     allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS.name, ALLOWED_HOSTS.kind, ALLOWED_HOSTS.doc, ALLOWED_HOSTS.default
     )
     config_topic: str = setting(
-        "config.storage.topic", Kind.STRING, "Holds configurations.", "connect-configs"
+        "config.storage.topic", Kind.STRING, "The topic of configurations.", "connect-configs"
     )
     offset_topic: str = setting(
-        "offset.storage.topic", Kind.STRING, "Holds offsets of sources.", "connect-offsets"
+        "offset.storage.topic", Kind.STRING, "The topic of source offsets.", "connect-offsets"
     )
     offset_partitions: int = setting(
         "offset.storage.partitions", Kind.INT, "Partitions of that topic.", 25, minimum=1
     )
     status_topic: str = setting(
-        "status.storage.topic", Kind.STRING, "Holds states of connectors.", "connect-status"
+        "status.storage.topic", Kind.STRING, "The topic of states.", "connect-status"
     )
     status_partitions: int = setting(
         "status.storage.partitions", Kind.INT, "Partitions of that topic.", 5, minimum=1
@@ -59,18 +62,18 @@ class WorkerSettings(ConnectorSettings):
     replication_factor: int = setting(
         "storage.replication.factor",
         Kind.INT,
-        "Copies of the three topics; -1 is the broker's default.",
+        "The replication factor of the three topics; -1 for the broker's default.",
         -1,
         minimum=-1,
     )
     key_converter: str = setting(
-        "key.converter", Kind.STRING, "How keys become bytes, unless a connector says.", "JSON"
+        "key.converter", Kind.STRING, "The default converter of keys.", "JSON"
     )
     value_converter: str = setting(
-        "value.converter", Kind.STRING, "How values become bytes, unless a connector says.", "JSON"
+        "value.converter", Kind.STRING, "The default converter of values.", "JSON"
     )
     header_converter: str = setting(
-        "header.converter", Kind.STRING, "How headers become bytes.", SIMPLE_HEADERS
+        "header.converter", Kind.STRING, "The default converter of headers.", SIMPLE_HEADERS
     )
     flush_interval_ms: int = setting(
         "offset.flush.interval.ms",
@@ -90,35 +93,42 @@ class WorkerSettings(ConnectorSettings):
     exactly_once: str = setting(
         "exactly.once.source.support",
         Kind.STRING,
-        "Whether sources write records and offsets in one transaction. Connectors that cannot "
-        "stay at least once.",
+        "Whether sources write records and offsets in one transaction. Connectors that do not support "
+        "it are at least once.",
         "enabled",
         choices=("disabled", "preparing", "enabled"),
     )
     session_ms: int = setting(
         "session.timeout.ms",
         Kind.INT,
-        "A worker that is silent for so long has lost its tasks.",
+        "A worker without heartbeats for this time is evicted, and its tasks are reassigned.",
         10 * SECOND_MS,
         minimum=1000,
     )
     heartbeat_ms: int = setting(
-        "heartbeat.interval.ms", Kind.INT, "How often a worker reports.", SECOND_MS, minimum=10
+        "heartbeat.interval.ms",
+        Kind.INT,
+        "How often a worker sends heartbeats.",
+        SECOND_MS,
+        minimum=10,
     )
     plugin_packages: tuple[str, ...] = setting(
         "plugin.packages",
         Kind.LIST,
         "Python packages from which connectors may be imported by `connector.class=module:class`, "
-        "separated by commas; what is below a package is included. Connectors of strom and of entry "
-        "points need none. Kafka has no such setting.",
+        "separated by commas; subpackages are included. Not needed for connectors of strom and of "
+        "entry points. Kafka has no such setting.",
         (),
     )
     log_lines: int = setting(
-        "log.lines", Kind.INT, "Last lines kept for each connector.", 500, minimum=0
+        "log.lines",
+        Kind.INT,
+        "The number of last log lines kept for each connector.",
+        500,
+        minimum=0,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Packages are named as in an import."""
         for package in self.plugin_packages:
             if not all(part.isidentifier() for part in package.split(".")):
                 return {"plugin.packages": f"{package} is not the name of a Python package."}
@@ -127,31 +137,31 @@ class WorkerSettings(ConnectorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CommonSettings(ConnectorSettings):
-    """What every connector has, whatever it connects."""
+    """Settings that every connector has."""
 
     name: str = setting("name", Kind.STRING, "The connector's name.", required=True)
     connector_class: str = setting(
-        "connector.class", Kind.STRING, "Which connector it is.", required=True
+        "connector.class", Kind.STRING, "The connector's class or its short name.", required=True
     )
     tasks_max: int = setting(
         "tasks.max",
         Kind.INT,
-        "The largest number of tasks.",
+        "The most tasks.",
         1,
         minimum=1,
         importance=Importance.HIGH,
     )
     key_converter: str | None = setting(
-        "key.converter", Kind.STRING, "How keys become bytes; else the worker's."
+        "key.converter", Kind.STRING, "The converter of keys. Default: the worker's."
     )
     value_converter: str | None = setting(
-        "value.converter", Kind.STRING, "How values become bytes; else the worker's."
+        "value.converter", Kind.STRING, "The converter of values. Default: the worker's."
     )
     header_converter: str | None = setting(
-        "header.converter", Kind.STRING, "How headers become bytes; else the worker's."
+        "header.converter", Kind.STRING, "The converter of headers. Default: the worker's."
     )
     transforms: tuple[str, ...] = setting(
-        "transforms", Kind.LIST, "Names of transforms, in the order they are applied.", ()
+        "transforms", Kind.LIST, "Names of transforms, in the order in which they are applied.", ()
     )
     predicates: tuple[str, ...] = setting(
         "predicates", Kind.LIST, "Names of predicates for transforms.", ()
@@ -159,7 +169,7 @@ class CommonSettings(ConnectorSettings):
     config_action_reload: str = setting(
         "config.action.reload",
         Kind.STRING,
-        "Taken as Kafka has it; references are read anew whenever a task starts.",
+        "Accepted for compatibility with Kafka; references are resolved at each start of a task.",
         "restart",
         choices=("none", "restart"),
         importance=Importance.LOW,
@@ -173,21 +183,21 @@ class CommonSettings(ConnectorSettings):
     tolerance: str = setting(
         "errors.tolerance",
         Kind.STRING,
-        "What a record that cannot be handled does: fail the task (none), or be skipped (all).",
+        "Whether a record that cannot be processed fails the task (none) or is skipped (all).",
         "none",
         choices=("none", "all"),
     )
     retry_timeout_ms: int = setting(
         "errors.retry.timeout",
         Kind.LONG,
-        "How long a call is repeated while the other side is away, in ms; 0 or -1: without end.",
+        "How long a call is retried while the other system is unavailable, in ms; 0 or -1 for no limit.",
         0,
         minimum=-1,
     )
     retry_delay_max_ms: int = setting(
         "errors.retry.delay.max.ms",
         Kind.LONG,
-        "The longest wait between two tries.",
+        "The longest wait between two retries.",
         10 * SECOND_MS,
         minimum=1,
     )
@@ -197,14 +207,14 @@ class CommonSettings(ConnectorSettings):
     log_messages: bool = setting(
         "errors.log.include.messages",
         Kind.BOOLEAN,
-        "Whether such lines tell topic, partition and offset.",
+        "Whether these lines include topic, partition and offset.",
         False,
     )
     restart_backoff_ms: int = setting(
         "restart.backoff.ms",
         Kind.LONG,
-        "The wait before a failed connector or task is started again, doubled each time; 0 leaves "
-        "it failed, as Kafka does. Kafka has no such setting.",
+        "The wait before a failed connector or task is restarted, doubled each time; 0 leaves it "
+        "failed, as in Kafka. Kafka has no such setting.",
         SECOND_MS,
         minimum=0,
     )
@@ -219,28 +229,28 @@ class CommonSettings(ConnectorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSettings(CommonSettings):
-    """What every source has."""
+    """Settings that every source has."""
 
     exactly_once_support: str = setting(
         "exactly.once.support",
         Kind.STRING,
-        "With `required` the connector is refused where it cannot be exactly once.",
+        "With `required`, a connector that does not support exactly once is refused.",
         "requested",
         choices=("requested", "required"),
     )
     transaction_boundary: str = setting(
         "transaction.boundary",
         Kind.STRING,
-        "When a transaction is committed: after every poll, in intervals, or where the connector says "
-        "(few can).",
+        "When a transaction is committed: after every poll, at intervals, or where the connector defines "
+        "it (few do).",
         "poll",
         choices=("poll", "interval", "connector"),
     )
     transaction_interval_ms: int | None = setting(
         "transaction.boundary.interval.ms",
         Kind.LONG,
-        "The interval between commits; else offset.flush.interval.ms. The transaction timeout follows "
-        "it, with a minute for the commit; the broker's transaction.max.timeout.ms limits both.",
+        "The interval between commits. Default: offset.flush.interval.ms. The transaction timeout is "
+        "this and a minute for the commit; the broker's transaction.max.timeout.ms limits it.",
         minimum=1,
     )
     creation_partitions: int | None = setting(
@@ -251,13 +261,13 @@ class SourceSettings(CommonSettings):
     creation_replication: int | None = setting(
         "topic.creation.default.replication.factor",
         Kind.INT,
-        "Copies of topics that the connector creates.",
+        "The replication factor of topics that the connector creates.",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkSettings(CommonSettings):
-    """What every sink has."""
+    """Settings that every sink has."""
 
     topics: tuple[str, ...] = setting(
         "topics", Kind.LIST, "The topics to read.", (), importance=Importance.HIGH
@@ -271,31 +281,30 @@ class SinkSettings(CommonSettings):
     dead_letter_topic: str | None = setting(
         "errors.deadletterqueue.topic.name",
         Kind.STRING,
-        "Where records go that cannot be handled, with errors.tolerance=all.",
+        "The topic of records that cannot be processed, with errors.tolerance=all.",
     )
     dead_letter_replication: int = setting(
         "errors.deadletterqueue.topic.replication.factor",
         Kind.INT,
-        "Copies of that topic; -1 is the broker's default. Kafka's default is 3.",
+        "The replication factor of that topic; -1 for the broker's default. Kafka's default is 3.",
         -1,
     )
     dead_letter_headers: bool = setting(
         "errors.deadletterqueue.context.headers.enable",
         Kind.BOOLEAN,
-        "Whether headers tell what was wrong. Kafka's default is false.",
+        "Whether headers contain the reason. Kafka's default is false.",
         True,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Topics are named in one of the two ways."""
         if not self.topics and not self.topics_regex:
-            return {"topics": "A sink reads topics: set topics, or topics.regex."}
+            return {"topics": "A sink needs topics: set topics or topics.regex."}
         if self.topics and self.topics_regex:
             return {"topics.regex": "Set topics or topics.regex, not both."}
         if self.dead_letter_topic and self.dead_letter_topic in self.topics:
             return {
-                "errors.deadletterqueue.topic.name": f"{self.dead_letter_topic} is also read: bad "
-                "records would come back for ever. Name another topic."
+                "errors.deadletterqueue.topic.name": f"{self.dead_letter_topic} is also in topics: "
+                "dead letters would be read again and again. Choose another topic."
             }
         return {}
 

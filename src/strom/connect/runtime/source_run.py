@@ -1,7 +1,7 @@
-"""A source task: poll, transform, convert, produce; then its offsets, so that nothing is skipped.
+"""A source task: poll, transform, convert, produce; then store its offsets, so that none is skipped.
 
-Exactly once: records and offsets go in one transaction, whose id fences any earlier run of the
-same task. At least once: offsets are stored when everything before them is acknowledged.
+Exactly once: records and offsets are in one transaction, whose id fences any earlier run of the same
+task. At least once: offsets are stored when all records before them are acknowledged.
 """
 
 import json
@@ -17,10 +17,10 @@ from strom.client.topics import CLUSTER_DEFAULT, create_topic
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
+from strom.connect.runtime.conversion import Conversion, ProducerRecord, StageError
 from strom.connect.runtime.failures import Failures
-from strom.connect.runtime.offsets import Offsets
-from strom.connect.runtime.runner import Ended, Runner, RunnerContext, log_and_ignore
+from strom.connect.runtime.offsets import SourceOffsets
+from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner, log_and_ignore
 from strom.connect.runtime.settings import SourceSettings, with_prefix
 from strom.connect.runtime.transaction_timeouts import (
     BROKER_LIMIT,
@@ -42,17 +42,17 @@ class SourceJob:
     make_task: Callable[["_Context"], SourceTask[Any]]
     conversion: Conversion
     clients: Clients
-    offsets: Offsets
+    offsets: SourceOffsets
     transactional_id: str | None
-    """None: at least once."""
-    ready: Callable[[Runner], None]
+    """None for at least once."""
+    ready: Callable[[UnitRunner], None]
     """Returns when zombies of older generations of the connector are fenced."""
     flush_s: float
     uses_topic: Callable[[Unit, str], None]
 
 
 class _Context:
-    def __init__(self, stopping: threading.Event, offsets: Offsets, connector: str) -> None:
+    def __init__(self, stopping: threading.Event, offsets: SourceOffsets, connector: str) -> None:
         self.stopping = stopping
         self._offsets = offsets
         self._connector = connector
@@ -61,8 +61,8 @@ class _Context:
         return self._offsets.get(self._connector, source_partition)
 
 
-class SourceRun(Runner):
-    """Runs one source task."""
+class SourceRun(UnitRunner):
+    """The lifecycle of one source task."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class SourceRun(Runner):
         self._topics: set[str] = set()
 
     def work(self) -> None:
-        """Run the task until told to stop."""
+        """Run the task until it is stopped."""
         self._job = self._make_job()
         self._failures = Failures(
             self.common, self.unit.task, self.log, self.context.secrets.hide, self.stats
@@ -87,7 +87,7 @@ class SourceRun(Runner):
         self._open_transaction = False
         self._job.ready(self)
         self._producer = self.retry(self._make_producer, "Opening transactions")
-        # After the producer: it has ended whatever transaction an earlier run left open.
+        # After `init_transactions`, which has ended any transaction that an earlier run left open.
         self.retry(self._job.offsets.catch_up, "Reading offsets")
         context = _Context(self.stopping, self._job.offsets, self.unit.connector)
         self._task = self._job.make_task(context)
@@ -104,11 +104,11 @@ class SourceRun(Runner):
         due = time.monotonic() + interval
         while True:
             if self.paused.is_set():
-                self._store_in_between()
+                self._store_between()
                 self._wait_while_paused()
             self.report_state("RUNNING")
             if self.stopping.is_set():
-                self._store_in_between()
+                self._store_between()
                 return
             self.check()
             records = self._polled()
@@ -121,13 +121,13 @@ class SourceRun(Runner):
                 due = now + interval
 
     def _polled(self) -> Sequence[SourceRecord] | None:
-        """What the task has read. None: a malformed record was skipped, if it did not fail the task."""
+        """What the task has read; None if a malformed record was skipped."""
         try:
             return self.retry(self._poll, "Reading the source")
         except PoisonRecord as error:
             if self.common.tolerance == "none":
-                # First, so that a restart begins at the bad record and repeats nothing.
-                self._store_in_between()
+                # First, so that a restart begins at the malformed record and repeats none.
+                self._store_between()
             self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
             if error.source_partition is not None and error.source_offset is not None:
                 self._remember_offset(error.source_partition, error.source_offset)
@@ -142,17 +142,17 @@ class SourceRun(Runner):
             return records
         except RetriableError:
             # The wait may be long: the broker would abort a transaction that stays open meanwhile.
-            self._store_in_between()
+            self._store_between()
             raise
 
     @property
     def _asks_task(self) -> bool:
-        """Whether the task itself says where transactions end."""
+        """Whether the task itself defines where transactions end."""
         boundary = self._job.settings.transaction_boundary
         return boundary == "connector" and self._job.transactional_id is not None
 
-    def _store_in_between(self) -> None:
-        """Store what was sent, unless the transaction is the task's to end: then it is aborted."""
+    def _store_between(self) -> None:
+        """Store what was sent, unless the task ends the transaction itself: then it is aborted."""
         if not self._asks_task:
             self._store()
 
@@ -169,7 +169,7 @@ class SourceRun(Runner):
             self.stopping.wait(0.1)
 
     def _send(self, records: Sequence[SourceRecord]) -> None:
-        outgoing = self._converted(records)
+        outgoing = self._convert(records)
         if outgoing and self._job.transactional_id is not None:
             self._begin()
         self._note_topics(outgoing)
@@ -185,7 +185,7 @@ class SourceRun(Runner):
             self._open_transaction = True
             self._begun_at = time.monotonic()
 
-    def _produce(self, outgoing: Sequence[Outgoing]) -> None:
+    def _produce(self, outgoing: Sequence[ProducerRecord]) -> None:
         produce = self._producer.produce
         done = 0
         while done < len(outgoing):
@@ -201,35 +201,35 @@ class SourceRun(Runner):
                 self._producer.poll(_QUEUE_FULL_WAIT_S)
             except KafkaException as error:
                 self._failures.handle(
-                    "KAFKA_PRODUCE", "Producer", self._not_taken(error, outgoing[done])
+                    "KAFKA_PRODUCE", "Producer", self._to_record_error(error, outgoing[done])
                 )
                 done += 1
 
-    def _converted(self, records: Sequence[SourceRecord]) -> list[Outgoing]:
+    def _convert(self, records: Sequence[SourceRecord]) -> list[ProducerRecord]:
         convert = self._job.conversion.outgoing
         try:
             return self.retry(lambda: convert(records), "Converting")
         except ConnectError:
             pass
-        except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
+        except Exception as error:  # noqa: BLE001 - transforms may raise anything; handled record by record
             self.log.debug("One of %d records cannot be converted: %s", len(records), error)
-        return [one for record in records if (one := self._converted_alone(record)) is not None]
+        return [one for record in records if (one := self._convert_one(record)) is not None]
 
-    def _converted_alone(self, record: SourceRecord) -> Outgoing | None:
+    def _convert_one(self, record: SourceRecord) -> ProducerRecord | None:
         try:
             return self.retry(lambda: self._job.conversion.one_outgoing(record), "Converting")
         except StageError as error:
             self._failures.handle(error.stage, error.executor, error.__cause__ or error)
             return None
 
-    def _note_topics(self, outgoing: Sequence[Outgoing]) -> None:
+    def _note_topics(self, outgoing: Sequence[ProducerRecord]) -> None:
         for topic in {one[0] for one in outgoing} - self._topics:
             self._create(topic)
             self._topics.add(topic)
             self._job.uses_topic(self.unit, topic)
 
     def _create(self, topic: str) -> None:
-        """Create a topic as the connector's settings say; without any, the broker may do it."""
+        """Create a topic with the connector's settings; without any, the broker may auto-create it."""
         settings = self._job.settings
         partitions, copies = settings.creation_partitions, settings.creation_replication
         if partitions is None and copies is None:
@@ -260,7 +260,7 @@ class SourceRun(Runner):
         self._unstored[json.dumps(partition, sort_keys=True)] = (partition, offset)
 
     def _store(self) -> None:
-        """Make everything sent so far, and the offsets, last; then tell the task."""
+        """Make everything sent so far and its offsets durable, then notify the task."""
         if not self._unstored:
             for partition, offset in self._task.idle_offsets():
                 self._remember_offset(partition, offset)
@@ -276,10 +276,10 @@ class SourceRun(Runner):
             self._flush()
             self.retry(lambda: self._job.offsets.write(records), "Storing offsets")
         self._unstored = {}
-        self.retry(lambda: self._task.delivered(pairs), "Telling the source")
+        self.retry(lambda: self._task.delivered(pairs), "Notifying the source")
 
     def _commit(self, records: Sequence[tuple[str, Mapping[str, Any] | None]]) -> None:
-        self._begin()  # if every record was dropped, none is open; the offsets still go on
+        self._begin()  # none is open if every record was dropped; the offsets still advance
         for key, offset in records:
             self._producer.produce(
                 self._job.offsets.topic, json.dumps(offset).encode(), key.encode()
@@ -297,15 +297,15 @@ class SourceRun(Runner):
                     ) from None
         self._open_transaction = False
 
-    def _not_taken(self, error: KafkaException, record: Outgoing) -> ConnectError:
-        """What is wrong with a record that the producer does not take; other trouble is raised."""
+    def _to_record_error(self, error: KafkaException, record: ProducerRecord) -> ConnectError:
+        """The error of a record that the producer refuses; errors of the producer itself are raised."""
         problem = _refusal(error.args[0], record.topic, len(record.value or b""))
         if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
             raise ConnectError(problem + self._expiry()) from None
         return ConnectError(problem)
 
     def _expiry(self) -> str:
-        """A sentence for an error, if the broker has aborted the transaction as it was open too long."""
+        """A sentence for errors, if the broker has aborted the transaction after its timeout."""
         if not self._open_transaction:
             return ""
         clients, open_ms = self._job.clients, int((time.monotonic() - self._begun_at) * 1000)
@@ -317,7 +317,7 @@ class SourceRun(Runner):
             return ""
         return (
             f" The transaction was open for {open_ms} ms, and the broker aborts it after {TIMEOUT}="
-            f"{limit_ms}: nothing of it was committed, and it is read again. Raise "
+            f"{limit_ms}: none of it was committed, and it is read again. Raise "
             f"producer.override.{TIMEOUT}, or end transactions sooner."
         )
 
@@ -331,7 +331,9 @@ class SourceRun(Runner):
         while self._producer.flush(1.0):
             self._check_failures()
             if time.monotonic() > deadline:
-                raise ConnectError("The broker does not take the records.")
+                raise ConnectError(
+                    f"The broker did not acknowledge the records within {TRANSACTION_S * 2:g} seconds."
+                )
         self._check_failures()
 
     def _check_failures(self) -> None:
@@ -372,5 +374,5 @@ def _refusal(error: KafkaError, topic: str, size: int) -> str:
         return problem
     return (
         f"{problem} The connector's producer.override.message.max.bytes and the topic's "
-        "max.message.bytes say what is too large."
+        "max.message.bytes limit the size."
     )

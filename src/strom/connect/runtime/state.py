@@ -1,6 +1,6 @@
-"""What the three topics say, in Kafka Connect's own format: pure folds over their records.
+"""The state in the three topics, in Kafka Connect's format: pure folds over their records.
 
-A worker of Kafka Connect could take these topics over, and this runtime could take over its.
+Kafka's workers can take over these topics, and this runtime can take over theirs.
 """
 
 import json
@@ -18,7 +18,7 @@ TARGET_PREFIX = "target-state-"
 FENCING_PREFIX = "tasks-fencing-"
 RESTART_PREFIX = "restart-connector-"
 RESTART_TASK_PREFIX = "restart-task-"
-"""Ours: Kafka's workers ask each other by HTTP for this one."""
+"""An extension: Kafka's workers forward this request to each other by HTTP."""
 STATUS_CONNECTOR_PREFIX = "status-connector-"
 STATUS_TASK_PREFIX = "status-task-"
 STATUS_TOPIC_PREFIX = "status-topic-"
@@ -26,21 +26,21 @@ TOPIC_SEPARATOR = ":connector-"
 
 
 class Target(Enum):
-    """What a connector shall do."""
+    """The state that a connector is to reach."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
 
     def to_json(self) -> dict[str, str]:
-        """The value of its record; workers before Kafka 3.5 take STOPPED for PAUSED."""
+        """The value of its record; workers before Kafka 3.5 (KIP-875) read `state`, without STOPPED."""
         old = Target.PAUSED if self is Target.STOPPED else self
         return {"state": old.value, "state.v2": self.value}
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Somebody asked for a new start of a connector, its tasks, or one task."""
+    """A requested restart of a connector, its tasks, or one task."""
 
     unit: Unit
     include_tasks: bool = False
@@ -49,22 +49,22 @@ class Restart:
 
 @dataclass
 class ConnectorState:
-    """One connector, as the config topic has it."""
+    """One connector in the config topic."""
 
     name: str
     config: dict[str, str] = field(default_factory=dict)
     config_offset: int = -1
-    """Negative while there is no such connector: its other records may come first or stay longer."""
+    """Negative if the connector does not exist: its other records may precede or outlive it."""
     target: Target = Target.STARTED
     tasks: tuple[dict[str, str], ...] = ()
     tasks_offset: int = -1
-    """Where the tasks' configurations were committed: their generation."""
+    """The offset of the commit of the tasks' configurations: their generation."""
     fenced_offset: int = -1
-    """Where it was written that zombies of older generations are fenced."""
+    """The offset of the record that zombies of older generations are fenced (KIP-618)."""
     fenced_tasks: int = 0
-    """How many tasks that generation has."""
+    """The number of tasks of that generation."""
     complete: bool = True
-    """Whether the committed tasks were all there; if not, the connector writes them anew."""
+    """Whether all committed tasks were present; if not, the connector writes them again."""
     waiting: dict[int, dict[str, str]] = field(default_factory=dict)
     """Configurations of tasks that are not committed yet."""
 
@@ -72,8 +72,8 @@ class ConnectorState:
 class ConfigState:
     """The fold over the config topic.
 
-    Compaction may leave the records of one connector in any order, so each is taken in by itself,
-    whatever came before.
+    Compaction may leave the records of one connector in any order, so each is applied independently
+    of those before it.
     """
 
     def __init__(self) -> None:
@@ -83,16 +83,16 @@ class ConfigState:
 
     @property
     def connectors(self) -> dict[str, ConnectorState]:
-        """The connectors that there are, by name."""
+        """The existing connectors, by name."""
         return {name: one for name, one in self._all.items() if one.config_offset >= 0}
 
     def get(self, name: str) -> ConnectorState | None:
-        """One connector; None if there is none of that name."""
+        """The connector of this name; None if it does not exist."""
         found = self._all.get(name)
         return found if found is not None and found.config_offset >= 0 else None
 
     def units(self) -> frozenset[Unit]:
-        """Everything that needs an owner."""
+        """All units that are to be assigned to workers."""
         return frozenset(
             unit
             for name, connector in self.connectors.items()
@@ -100,9 +100,9 @@ class ConfigState:
         )
 
     def apply(self, key: str, value: Any, offset: int) -> Restart | None:
-        """Take one record in; returns what it asks for, if it is a request and no state."""
+        """Apply one record; returns the restart that it requests, if it is no state."""
         self.end = offset + 1
-        # Tasks of fencing first: its prefix begins like that of a task.
+        # Fencing before tasks: its prefix begins like that of a task.
         if key.startswith(FENCING_PREFIX):
             self._apply_fencing(self._of(key, FENCING_PREFIX), value, offset)
         elif key.startswith(TARGET_PREFIX):
@@ -176,7 +176,7 @@ def _restart(key: str, value: Any) -> Restart | None:
 
 @dataclass(frozen=True)
 class Status:
-    """How a connector or task is, and where."""
+    """The state of a connector or task, and its worker."""
 
     state: str
     worker_id: str
@@ -185,7 +185,6 @@ class Status:
     version: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The value of its record."""
         return {
             "state": self.state,
             "trace": self.trace,
@@ -196,14 +195,13 @@ class Status:
 
 
 def status_key(unit: Unit) -> str:
-    """The key of a unit's status."""
     if unit.task == CONNECTOR:
         return f"{STATUS_CONNECTOR_PREFIX}{unit.connector}"
     return f"{STATUS_TASK_PREFIX}{unit.connector}-{unit.task}"
 
 
 def topic_key(topic: str, connector: str) -> str:
-    """The key of the record that says: this connector uses this topic."""
+    """The key of the record that a connector uses a topic."""
     return f"{STATUS_TOPIC_PREFIX}{topic}{TOPIC_SEPARATOR}{connector}"
 
 
@@ -213,12 +211,11 @@ class StatusState:
     def __init__(self) -> None:
         self.statuses: dict[Unit, Status] = {}
         self._tasks: dict[str, set[int]] = {}
-        """The numbers of each connector's tasks: there may be thousands of connectors."""
+        """Task numbers by connector, an index: there may be thousands of connectors."""
         self.topics: dict[str, set[str]] = {}
         """The topics that each connector has used."""
 
     def apply(self, key: str, value: Any) -> None:
-        """Take one record in."""
         if key.startswith(STATUS_TOPIC_PREFIX):
             topic, found, connector = key.removeprefix(STATUS_TOPIC_PREFIX).rpartition(
                 TOPIC_SEPARATOR
@@ -246,7 +243,7 @@ class StatusState:
             )
 
     def tasks_of(self, connector: str) -> dict[int, Status]:
-        """The states of a connector's tasks, by their numbers."""
+        """The states of a connector's tasks, by number."""
         numbers = sorted(self._tasks.get(connector, ()))
         return {one: self.statuses[Unit(connector, one)] for one in numbers if one >= 0}
 
@@ -262,7 +259,7 @@ def _status_unit(key: str) -> Unit | None:
 
 
 def offset_key(connector: str, source_partition: Mapping[str, Any]) -> str:
-    """The key under which an offset is stored: as Kafka writes it, so that compaction finds it."""
+    """The key of an offset, as Kafka writes it, so that compaction finds it."""
     return json.dumps([connector, dict(source_partition)], separators=(",", ":"))
 
 
@@ -273,7 +270,7 @@ class OffsetState:
         self._offsets: dict[tuple[str, str], tuple[str, dict[str, Any], dict[str, Any]]] = {}
 
     def apply(self, key: str, value: Any) -> None:
-        """Take one record in; what is no offset is passed over."""
+        """Apply one record; what is no offset is ignored."""
         try:
             connector, partition = json.loads(key)
         except ValueError:
@@ -287,17 +284,17 @@ class OffsetState:
             self._offsets[place] = (key, partition, value)
 
     def get(self, connector: str, source_partition: Mapping[str, Any]) -> dict[str, Any] | None:
-        """How far a connector has delivered a partition of its source."""
+        """The stored offset of a source partition."""
         found = self._offsets.get((connector, _canonical(source_partition)))
         return None if found is None else found[2]
 
     def key(self, connector: str, source_partition: Mapping[str, Any]) -> str:
-        """The key to store it under: the one that is there already, however it was written."""
+        """The key to store it under: the existing one, in its exact bytes, if there is one."""
         found = self._offsets.get((connector, _canonical(source_partition)))
         return offset_key(connector, source_partition) if found is None else found[0]
 
     def of(self, connector: str) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-        """All that is stored for a connector: the records' keys, partitions and offsets."""
+        """All offsets of a connector: the records' keys, partitions and offsets."""
         return [found for (name, _), found in self._offsets.items() if name == connector]
 
 

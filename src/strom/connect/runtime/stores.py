@@ -1,4 +1,4 @@
-"""The worker's memory: the three topics, followed and written."""
+"""The worker's state: the three topics, followed and written."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.offsets import Offsets
+from strom.connect.runtime.offsets import SourceOffsets
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.state import (
     ConfigState,
@@ -32,16 +32,16 @@ class Stores:
         self._status = StatusState()
         self._live = False
         self.changed = threading.Event()
-        """Set whenever a configuration has changed; whoever waits for it clears it."""
+        """Set when a configuration has changed; the waiting thread clears it."""
         self.on_restart: Callable[[Restart], None] = lambda restart: None
         self._config_log = TopicLog(clients, settings.config_topic, self._apply_config)
         self._status_log = TopicLog(
             clients, settings.status_topic, lambda key, value, _: self._status.apply(key, value)
         )
-        self.offsets = Offsets(clients, settings.offset_topic, self._writer)
+        self.offsets = SourceOffsets(clients, settings.offset_topic, self._writer)
 
     def start(self) -> None:
-        """Read all three to their ends."""
+        """Read all three topics to their ends."""
         copies = self._settings.replication_factor
         self._config_log.start(1, copies)
         self._status_log.start(self._settings.status_partitions, copies)
@@ -49,14 +49,15 @@ class Stores:
         self._live = True
 
     def stop(self) -> None:
-        """Follow them no more."""
         self._writer.close()
         for log in (self._config_log, self._status_log, self.offsets):
             log.stop()
 
     def _apply_config(self, key: str, value: Any, offset: int) -> None:
         restart = self._config.apply(key, value, offset)
-        if restart is not None and self._live:  # what was asked for before we came is over
+        if (
+            restart is not None and self._live
+        ):  # restarts requested before this worker started are done
             self.on_restart(restart)
         self.changed.set()
 
@@ -66,35 +67,34 @@ class Stores:
         self._config_log.catch_up()
 
     def catch_up(self) -> None:
-        """Return when everything that was configured until now is known."""
+        """Return when every configuration written so far is read."""
         self._config_log.catch_up()
 
     def catch_up_statuses(self) -> None:
-        """Return when every state that was written until now is known."""
+        """Return when every state written so far is read."""
         self._status_log.catch_up()
 
     @property
     def config_end(self) -> int:
-        """How far the config topic was read."""
+        """The offset up to which the config topic is read."""
         return self._config.end
 
     def units(self) -> frozenset[Unit]:
-        """Everything that needs an owner."""
+        """All units that are to be assigned to workers."""
         with self._config_log.lock:
             return self._config.units()
 
     def connector(self, name: str) -> ConnectorState | None:
-        """One connector, as it is configured at this moment."""
+        """The present state of a connector; None if it does not exist."""
         with self._config_log.lock:
             return self._config.get(name)
 
     def connectors(self) -> dict[str, ConnectorState]:
-        """All connectors by their names."""
         with self._config_log.lock:
             return self._config.connectors
 
     def wait_for_config(self, seconds: float) -> None:
-        """Wait until something more was read of the config topic, or so long."""
+        """Wait until more of the config topic is read, at most so long."""
         with self._config_log.changed:
             self._config_log.changed.wait(seconds)
 
@@ -108,8 +108,8 @@ class Stores:
         with self._status_log.lock:
             return self._status.tasks_of(connector)
 
-    def tell(self, unit: Unit, status: Status | None) -> None:
-        """Write the state of a unit; None: there is no such unit any more."""
+    def write_status(self, unit: Unit, status: Status | None) -> None:
+        """Write the state of a unit; None if the unit no longer exists."""
         value = None if status is None else status.to_json()
         self._writer.write(self._settings.status_topic, [(status_key(unit), value)])
 
@@ -120,14 +120,14 @@ class Stores:
 
     def use_topic(self, unit: Unit, topic: str, now_ms: int) -> None:
         """Note that a task uses a topic."""
-        told = {
+        value = {
             "name": topic,
             "connector": unit.connector,
             "task": unit.task,
             "discoverTimestamp": now_ms,
         }
         key = topic_key(topic, unit.connector)
-        self._writer.write(self._settings.status_topic, [(key, {"topic": told})])
+        self._writer.write(self._settings.status_topic, [(key, {"topic": value})])
 
     def forget_topics(self, connector: str) -> None:
         """Forget which topics a connector has used."""

@@ -1,6 +1,7 @@
-"""Which topics the names stand for: one that is deleted and recreated has another id.
+"""Topic ids (KIP-516), by which a deleted and recreated topic is recognised.
 
-A consumer does not notice: it goes on at its offset in the new topic, and skips what is before it.
+A consumer does not notice it: it continues at its offset in the new topic, and skips the records
+before it.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,10 +14,10 @@ from confluent_kafka.admin import AdminClient
 from strom.client.topics import topic_id_text
 from strom.connect.api import RetriableError
 
-_ASK_S: Final = 5.0
+_TIMEOUT_S: Final = 5.0
 _NO_ID: Final = "A" * 22
-"""What a broker sends that has no ids: sixteen zero bytes."""
-_NO_ANSWER: Final = frozenset(
+"""The zero UUID in base64, which brokers without topic ids send."""
+_HAS_NO_ID: Final = frozenset(
     {
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -25,64 +26,65 @@ _NO_ANSWER: Final = frozenset(
 )
 
 
-class AskedIds:
-    """Ids that the cluster was asked for."""
+class TopicIdsFuture:
+    """Topic ids that were requested from the cluster."""
 
     def __init__(self, futures: Mapping[str, "Future[Any]"]) -> None:
         self._futures = futures
 
     def result(self) -> dict[str, str]:
-        """The ids of the topics that there are; RetriableError if the cluster does not respond."""
+        """The ids of the existing topics; RetriableError if the cluster does not respond."""
         found = {}
         for topic, future in self._futures.items():
             try:
-                text = topic_id_text(future.result(_ASK_S).topic_id)
+                text = topic_id_text(future.result(_TIMEOUT_S).topic_id)
             except KafkaException as error:
-                if error.args[0].code() in _NO_ANSWER:
+                if error.args[0].code() in _HAS_NO_ID:
                     continue
                 raise RetriableError(
                     f"The id of topic {topic} cannot be read: {error.args[0].str()}"
                 ) from None
             except TimeoutError:
-                raise RetriableError(f"The id of topic {topic} cannot be read in time.") from None
+                raise RetriableError(
+                    f"The id of topic {topic} was not received within {_TIMEOUT_S:g} seconds."
+                ) from None
             if text != _NO_ID:
                 found[topic] = text
         return found
 
 
 class TopicIds:
-    """The ids of the topics that a task reads, as it last knew them."""
+    """The ids of the topics that a task reads, as last learned."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
         self._known: dict[str, str] = {}
 
     def get(self, topic: str) -> str | None:
-        """The id of the topic as it is read; None if it has none, or it must not be known."""
+        """The id of the topic that is read; None if it has none, or reading it is not authorized."""
         return self._known.get(topic)
 
-    def ask(self, topics: Collection[str]) -> AskedIds:
-        """Ask the cluster; the response is waited for by `AskedIds.result`."""
+    def request(self, topics: Collection[str]) -> TopicIdsFuture:
+        """Request the present ids; does not wait for the response."""
         if not topics:
-            return AskedIds({})
+            return TopicIdsFuture({})
         names = TopicCollection(sorted(topics))
-        return AskedIds(self._admin.describe_topics(names, request_timeout=_ASK_S))
+        return TopicIdsFuture(self._admin.describe_topics(names, request_timeout=_TIMEOUT_S))
 
     def changed(self, present: Mapping[str, str]) -> set[str]:
-        """The topics that are others than those known, or were not known."""
+        """The topics whose id is not the known one, or was not known."""
         return {topic for topic, one in present.items() if self._known.get(topic) != one}
 
     def forget(self) -> None:
-        """Know none: what is read next may be other topics of these names."""
+        """Forget all ids: what is read next may be other topics of these names."""
         self._known.clear()
 
     def learn(self, present: Mapping[str, str]) -> set[str]:
-        """Know these from now on; returns the topics of them that were recreated."""
+        """Keep these ids; returns the topics that were recreated."""
         recreated = {topic for topic in self.changed(present) if topic in self._known}
         self._known.update(present)
         return recreated
 
 
-def topics_of(places: Iterable[tuple[str, int]]) -> set[str]:
-    """The topics of some partitions."""
-    return {topic for topic, _ in places}
+def topics_of(partitions: Iterable[tuple[str, int]]) -> set[str]:
+    return {topic for topic, _ in partitions}

@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 
 RESPONSE_S = 30.0
 Apply = Callable[[str, Any, int], None]
-"""Takes key, value (of JSON) and offset of one record."""
+"""Gets the key, the parsed JSON value and the offset of a record."""
 
 
 class TopicLog:
-    """One topic: everything it holds goes through `apply`, in order, under `lock`."""
+    """Follows one topic: passes every record to `apply`, in order, under `lock`."""
 
     def __init__(
         self, clients: Clients, topic: str, apply: Apply, *, committed: bool = False
@@ -41,7 +41,7 @@ class TopicLog:
         self.changed = self._follower.changed
 
     def start(self, partitions: int, replication: int) -> None:
-        """Create the topic if it is not there, and read what can be read of it now."""
+        """Create the topic if needed, and read it to its end."""
         try:
             count = ensure_compacted_topic(
                 self._admin,
@@ -58,16 +58,15 @@ class TopicLog:
             self._follower.start(count, RESPONSE_S)
 
     def stop(self) -> None:
-        """Stop following the topic."""
         self._follower.stop()
 
     def catch_up(
         self, timeout_s: float = RESPONSE_S, *, past_open_transactions: bool = True
     ) -> None:
-        """Return when everything that is in the topic at this moment was applied.
+        """Return when everything that is in the topic by now is applied.
 
-        Of a log that reads what is committed, this waits until all transactions that are open now have
-        ended, if `past_open_transactions`.
+        With read_committed and `past_open_transactions`, waits until all transactions that are open
+        now have ended.
         """
         with _retriable():
             self._follower.catch_up(timeout_s, past_open_transactions=past_open_transactions)
@@ -82,11 +81,11 @@ class TopicLog:
             log.exception("Skipped a record of %s at offset %d.", self.topic, message.offset())
 
     def _log_rewind(self, partition: int, position: int, offset: int) -> None:
-        # As Kafka's Connect, go on: connectors and offsets that were known stay known, and what
-        # the topic holds now is applied on top.
+        # Continue, as Kafka Connect does: known connectors and offsets are kept, and the new content
+        # of the topic is applied on top.
         log.error(
-            "Partition %d of the topic %s was read up to offset %d and begins again at %d: it was "
-            "truncated or recreated. What it had held is kept in memory until the worker ends.",
+            "Partition %d of the topic %s was read up to offset %d and starts again at %d: it was "
+            "truncated or recreated. Its previous content is kept in memory until the worker ends.",
             partition,
             self.topic,
             position,
@@ -95,7 +94,7 @@ class TopicLog:
 
 
 class LogWriter:
-    """Writes records to the logs, and waits until they are durable."""
+    """Writes records to the topics, and waits until they are durable."""
 
     def __init__(self, clients: Clients) -> None:
         self._producer: Producer = clients.reporting_producer()
@@ -119,7 +118,6 @@ class LogWriter:
             raise RetriableError(f"{topic} cannot be written: {reason}")
 
     def close(self) -> None:
-        """Write what is left."""
         self._producer.flush(5)
 
 

@@ -1,4 +1,4 @@
-r"""`topics.regex` as Java has it, for librdkafka, whose patterns are POSIX's: it knows no `\d`."""
+r"""Translates `topics.regex` from Java's syntax to POSIX's, which librdkafka uses: it has no `\d`."""
 
 import re
 
@@ -8,19 +8,19 @@ _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \t\n\r\f\v"}
 
 
 def posix_pattern(regex: str) -> str:
-    """The pattern to subscribe to: topics whose whole name fits. ValueError if there is none."""
+    """The subscription for topics whose whole name matches; ValueError if it cannot be translated."""
     try:
         compile_pattern(regex)
     except ValueError as error:
-        raise ValueError(f"it is no regular expression: {error}.") from None
+        raise ValueError(f"it is not a regular expression: {error}.") from None
     return f"^({''.join(_translated(regex))})$"
 
 
 def _translated(regex: str) -> list[str]:
     parts: list[str] = []
-    place, in_set = 0, False
-    while place < len(regex):
-        letter, following = regex[place], regex[place + 1 : place + 2]
+    index, in_set = 0, False
+    while index < len(regex):
+        letter, following = regex[index], regex[index + 1 : index + 2]
         step = 1
         if letter == "\\":
             step = 2
@@ -30,20 +30,20 @@ def _translated(regex: str) -> list[str]:
             parts.append(letter)
         elif letter == "[":
             in_set = True
-            # A bracket right behind the opening one is a member of the set.
-            begin = re.match(r"\[\^?\]?", regex[place:])
+            # A closing bracket right after the opening one is a member of the set.
+            begin = re.match(r"\[\^?\]?", regex[index:])
             parts.append(begin[0] if begin else letter)
             step = len(parts[-1])
         elif letter == "(" and following == "?":
-            if not regex.startswith("(?:", place):
-                raise ValueError(f"{regex[place : place + 3]}…) is not to be had here.")
+            if not regex.startswith("(?:", index):
+                raise ValueError(f"{regex[index : index + 3]}…) is not supported.")
             parts.append("(")
             step = 3
         elif letter in "*+?}" and following and following in "+?":
-            raise ValueError(f"{letter}{following} is not to be had here, nor needed for names.")
+            raise ValueError(f"{letter}{following} is not supported: use a greedy quantifier.")
         else:
             parts.append(letter)
-        place += step
+        index += step
     return parts
 
 
@@ -53,11 +53,11 @@ def _escape(letter: str, *, in_set: bool) -> str:
         if letter.islower():
             return inner if in_set else f"[{inner}]"
         if in_set:
-            raise ValueError(f"\\{letter} within brackets is not to be had here.")
+            raise ValueError(f"\\{letter} within brackets is not supported.")
         return f"[^{inner}]"
     if letter.isalnum():
-        raise ValueError(f"\\{letter} is not to be had here.")
+        raise ValueError(f"\\{letter} is not supported.")
     if in_set:
-        # POSIX takes a backslash within brackets for itself. Topics' names have neither ] nor ^.
+        # In POSIX brackets a backslash is literal. Topic names contain neither ] nor ^.
         return {"-": "[.-.]", "]": "", "^": ""}.get(letter, letter)
     return f"\\{letter}"

@@ -1,4 +1,4 @@
-"""How long a source's transaction may stay open, and which settings contradict that.
+"""Timeouts of a source's transactions, and settings that contradict them.
 
 The broker aborts a transaction that is open for longer than its producer's `transaction.timeout.ms`,
 and fences the producer. So the timeout follows the interval between commits, and a configuration
@@ -19,15 +19,15 @@ from strom.model.settings import INT_MAX, MINUTE_MS
 TIMEOUT: Final = "transaction.timeout.ms"
 BROKER_LIMIT: Final = "transaction.max.timeout.ms"
 COMMIT_MS: Final = MINUTE_MS
-"""What a transaction gets beyond the interval: the last poll, the flush and the commit."""
-_ASK_S: Final = 5.0
+"""Added to the interval for the last poll, the flush and the commit."""
+_RESPONSE_S: Final = 5.0
 
 Problem = tuple[str, str]
-"""A setting's name, and what is wrong with it."""
+"""A setting's name, and why it is invalid."""
 
 
 def commit_interval_ms(settings: SourceSettings, flush_ms: int) -> int:
-    """How long a transaction is kept open on purpose; 0 if every poll or the task itself ends it."""
+    """The interval between commits; 0 if every poll or the task itself ends the transaction."""
     if settings.transaction_boundary != "interval":
         return 0
     return settings.transaction_interval_ms or flush_ms
@@ -40,7 +40,7 @@ def timeout_ms(interval_ms: int) -> int:
 
 @dataclass(frozen=True)
 class ConfiguredTimeout:
-    """A timeout that a user has set, and where."""
+    """A timeout in the configuration, and the setting that it is from."""
 
     setting: str
     ms: int
@@ -49,13 +49,13 @@ class ConfiguredTimeout:
 def configured_timeout(
     connector: Mapping[str, str], worker_producer: Mapping[str, str]
 ) -> ConfiguredTimeout | None:
-    """The timeout that a connector's or a worker's settings give to the producer, if they do."""
+    """The producer's timeout in the settings of the connector or the worker; None if not set."""
     for setting, text in (
         (f"producer.override.{TIMEOUT}", connector.get(f"producer.override.{TIMEOUT}")),
         (f"producer.{TIMEOUT}", worker_producer.get(TIMEOUT)),
     ):
         if text is not None:
-            # What is no number is reported where the overrides are validated.
+            # An invalid number is reported by the validation of overrides.
             return ConfiguredTimeout(setting, int(text)) if text.strip().isdecimal() else None
     return None
 
@@ -80,7 +80,7 @@ def timeout_problems(
             f"producer.override.{TIMEOUT}",
             f"{configured.setting}={configured.ms} does not exceed the interval between commits, "
             f"{interval_setting}={interval_ms}: the broker would abort every transaction before its "
-            "commit. Raise the timeout, leave it out so that it follows the interval, or shorten the "
+            "commit. Raise the timeout, remove it so that it follows the interval, or shorten the "
             "interval.",
         )
         return
@@ -98,8 +98,8 @@ def timeout_problems(
 
 
 def read_broker_limit_ms(admin: AdminClient) -> int | None:
-    """The longest transaction timeout that the broker accepts; None if it cannot be asked."""
+    """The longest transaction timeout that the broker accepts; None if it is unknown."""
     try:
-        return int(broker_config(admin, _ASK_S)[BROKER_LIMIT])
+        return int(broker_config(admin, _RESPONSE_S)[BROKER_LIMIT])
     except (KafkaException, KeyError, ValueError):
         return None

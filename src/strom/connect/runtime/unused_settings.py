@@ -1,6 +1,6 @@
-"""What can be wrong with a configuration as a whole: settings that would be passed over in silence.
+"""Settings that would be silently ignored, or that contradict each other.
 
-Kafka ignores them; here a connector that would not do what its configuration seems to say is refused.
+Kafka ignores them; here a configuration with settings that have no effect is refused.
 """
 
 import difflib
@@ -14,20 +14,20 @@ from strom.model.errors import ApiError
 from strom.model.topics import check_topic_name
 
 Problem = tuple[str, str]
-"""A setting's name, and what is wrong with it."""
+"""A setting's name, and why it is invalid."""
 
 
-def wrong_as_a_whole(config: Mapping[str, str]) -> Iterator[Problem]:
-    """What is wrong with a configuration whose references are resolved."""
-    yield from _of_the_name(config.get("name", ""))
-    yield from _of_converters(config)
+def config_problems(config: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield the problems of a configuration whose references are resolved."""
+    yield from _name_problems(config.get("name", ""))
+    yield from _converter_problems(config)
     for group in ("transforms", "predicates"):
-        yield from _of_no_alias(config, group)
+        yield from _alias_problems(config, group)
     yield from override_problems(config)
 
 
-def wrong_topics(settings: SinkSettings) -> Iterator[Problem]:
-    """What is wrong with the topics that a sink names."""
+def topic_problems(settings: SinkSettings) -> Iterator[Problem]:
+    """Yield the problems of the topics that a sink names."""
     for setting, topics in (
         ("topics", settings.topics),
         ("errors.deadletterqueue.topic.name", [settings.dead_letter_topic or "-"]),
@@ -44,30 +44,33 @@ def wrong_topics(settings: SinkSettings) -> Iterator[Problem]:
             yield "topics.regex", f"Invalid value {settings.topics_regex} for topics.regex: {error}"
 
 
-def _of_the_name(name: str) -> Iterator[Problem]:
+def _name_problems(name: str) -> Iterator[Problem]:
     control = [letter for letter in name if unicodedata.category(letter) == "Cc"]
     if control:
-        yield "name", f"A connector's name has no control characters such as {control[0]!r}."
+        yield (
+            "name",
+            f"A connector's name must not contain control characters such as {control[0]!r}.",
+        )
 
 
-def _of_converters(config: Mapping[str, str]) -> Iterator[Problem]:
+def _converter_problems(config: Mapping[str, str]) -> Iterator[Problem]:
     for prefix in CONVERTER_PREFIXES:
-        place = prefix.removesuffix(".")
-        named = config.get(place)
+        setting = prefix.removesuffix(".")
+        named = config.get(setting)
         if named is not None and not named.strip():
-            yield place, f"{place} is empty: leave it out to have the worker's converter."
+            yield setting, f"{setting} is empty: remove it to use the worker's converter."
         if named is None:
             for name in config:
                 if name.startswith(prefix):
                     yield (
                         name,
-                        f"{name} counts only beside {place}: name the converter too. The worker's "
-                        "own is set up by the worker.",
+                        f"{name} has no effect without {setting}: set that too. The worker's converter "
+                        "has the worker's settings.",
                     )
 
 
-def _of_no_alias(config: Mapping[str, str], group: str) -> Iterator[Problem]:
-    """Settings of transforms or predicates that the list of them does not name."""
+def _alias_problems(config: Mapping[str, str], group: str) -> Iterator[Problem]:
+    """Yield settings of transforms or predicates that are not in their list."""
     listed = [alias.strip() for alias in config.get(group, "").split(",") if alias.strip()]
     for name in config:
         if not name.startswith(f"{group}.") or any(
@@ -81,4 +84,4 @@ def _of_no_alias(config: Mapping[str, str], group: str) -> Iterator[Problem]:
             if near
             else f"List it: {group}={','.join([*listed, alias])}."
         )
-        yield name, f"{name} belongs to {alias}, which {group} does not name. {hint}"
+        yield name, f"{name} belongs to {alias}, which is not in {group}. {hint}"

@@ -1,4 +1,4 @@
-"""Is a connector's configuration right? Everything that is wrong is found at once, field by field."""
+"""Validates connectors' configurations: all problems at once, by setting."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from strom.connect.api import Connector, InvalidSettings
 from strom.connect.api.settings import SettingDefinition
 from strom.connect.plugins import Plugin, plugin
 from strom.connect.runtime.conversion import make_conversion
-from strom.connect.runtime.masking import secrets_in, shown
+from strom.connect.runtime.masking import masked, secrets_in
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import (
     CONVERTER_PREFIXES,
@@ -20,54 +20,53 @@ from strom.connect.runtime.settings import (
     without,
 )
 from strom.connect.runtime.transaction_timeouts import configured_timeout, timeout_problems
-from strom.connect.runtime.unused_settings import wrong_as_a_whole, wrong_topics
+from strom.connect.runtime.unused_settings import config_problems, topic_problems
 from strom.model.settings import Kind
 
-_OTHERS = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)
-"""Names with these in front belong to neither the runtime's nor the connector's settings."""
+_OTHER_PREFIXES = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)
+"""Prefixes of settings that are neither the runtime's nor the connector's."""
 
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks and reads configurations, for one worker's defaults."""
+    """Validates and reads configurations, with one worker's defaults."""
 
     worker: WorkerSettings
     worker_texts: Mapping[str, str]
     secrets: Secrets
     producer_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What the worker's own settings give to all producers."""
+    """The worker's settings for all producers."""
     transaction_limit_ms: Callable[[], int | None] = lambda: None
-    """The broker's longest transaction timeout; None where it is not known."""
+    """Returns the broker's longest transaction timeout; None if it is unknown."""
 
     def plugin(self, config: Mapping[str, str]) -> Plugin:
-        """The kind of connector that a configuration names; InvalidSettings if this worker has none."""
+        """The plugin that a configuration names; InvalidSettings if this worker does not have it."""
         return plugin(config.get("connector.class", ""), self.worker.plugin_packages)
 
     def common_class(self, kind: Plugin) -> type[CommonSettings]:
-        """The settings that the runtime has for this kind of connector."""
+        """The runtime's settings class for this kind of connector."""
         return SourceSettings if kind.kind == "source" else SinkSettings
 
     def common(self, config: Mapping[str, str]) -> CommonSettings:
-        """The runtime's part of a configuration; InvalidSettings if it is wrong."""
+        """The runtime's part of a configuration; InvalidSettings if it is invalid."""
         cls = self.common_class(self.plugin(config))
         return cls.read(_only(config, cls.definitions()))
 
     def own(self, config: Mapping[str, str]) -> Any:
-        """The connector's part of a configuration, references resolved."""
+        """The connector's part of a configuration, with references resolved."""
         kind = self.plugin(config)
         known = self.common_class(kind).definitions()
-        resolved = self.secrets.resolve(without(config, _OTHERS))
+        resolved = self.secrets.resolve(without(config, _OTHER_PREFIXES))
         settings_class = kind.load().settings_class
         passwords = _passwords(settings_class.definitions())
         self.secrets.keep_hidden(secrets_in({**config, **resolved}, passwords))
         return settings_class.read(resolved, known_elsewhere=known)
 
     def make(self, config: Mapping[str, str]) -> Connector[Any]:
-        """The connector of a configuration."""
         return self.plugin(config).load()(self.own(config))
 
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
-        """Everything that is wrong, by the names of settings; secrets are not shown."""
+        """All problems by setting, with secrets hidden."""
         found: dict[str, list[str]] = {}
         try:
             self.plugin(config)
@@ -78,7 +77,7 @@ class Checker:
                 )
                 return {"connector.class": [text]}
             return {name: list(texts) for name, texts in error.problems.items()}
-        steps = (self._check_whole, self._check_common, self._check_own)
+        steps = (self._check_config, self._check_common, self._check_own)
         for step in steps:
             try:
                 for name, text in step(config).items():
@@ -88,14 +87,14 @@ class Checker:
                     found.setdefault(name, []).extend(texts)
         return {name: [self.secrets.hide(text) for text in texts] for name, texts in found.items()}
 
-    def _check_whole(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        return dict(wrong_as_a_whole(self.secrets.resolve(config)))
+    def _check_config(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        return dict(config_problems(self.secrets.resolve(config)))
 
     def _check_common(self, config: Mapping[str, str]) -> Mapping[str, str]:
         resolved = self.secrets.resolve(config)
         common = self.common(config)
         if isinstance(common, SinkSettings):
-            wrong = dict(wrong_topics(common))
+            wrong = dict(topic_problems(common))
             if wrong:
                 return wrong
         make_conversion(resolved, common, self.worker, self.worker_texts)
@@ -105,8 +104,8 @@ class Checker:
         defines = getattr(kind.load(), "defines_transactions", False)
         if common.transaction_boundary == "connector" and not defines:
             return {
-                "transaction.boundary": "This connector does not say where its transactions end: "
-                "use poll or interval."
+                "transaction.boundary": "This connector does not define transactions: use poll or "
+                "interval."
             }
         if exactly_once(kind, self.worker):
             configured = configured_timeout(resolved, self.producer_texts)
@@ -115,23 +114,23 @@ class Checker:
         if common.exactly_once_support != "required":
             return {}
         return {
-            "exactly.once.support": "This connector cannot be exactly once here: it does not "
-            "repeat itself from an offset, or exactly.once.source.support is off."
+            "exactly.once.support": "This connector cannot be exactly once: it does not "
+            "support it, or exactly.once.source.support is not enabled."
         }
 
     def _check_own(self, config: Mapping[str, str]) -> Mapping[str, str]:
         return self.make(config).check()
 
     def described(self, config: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of Kafka's validation: every setting with its definition, value and errors."""
+        """Kafka's validation response: every setting with its definition, value and errors."""
         kind = self.plugin(config)
         problems = self.problems(config)
         definitions = definitions_of(self.common_class(kind), kind)
         unknown = [name for name in problems if name not in definitions]
-        to_show = shown(config, _passwords(definitions))
+        to_show = masked(config, _passwords(definitions))
         infos: list[dict[str, Any]] = [
-            {"definition": described(one, place), "value": _value(one, to_show, problems)}
-            for place, one in enumerate(definitions.values(), 1)
+            {"definition": described(one, order), "value": _value(one, to_show, problems)}
+            for order, one in enumerate(definitions.values(), 1)
         ]
         infos += [
             {
@@ -161,12 +160,12 @@ def exactly_once(kind: Plugin, worker: WorkerSettings) -> bool:
 
 
 def definitions_of(common: type[CommonSettings], kind: Plugin) -> dict[str, Any]:
-    """Every setting of a kind of connector: the runtime's, then its own."""
+    """Every setting of a connector class: the runtime's, then the connector's."""
     return {**common.definitions(), **kind.load().settings_class.definitions()}
 
 
-def described(definition: SettingDefinition, place: int) -> dict[str, Any]:
-    """A definition as REST shows it."""
+def described(definition: SettingDefinition, order: int) -> dict[str, Any]:
+    """A definition in the format of REST."""
     runtimes = definition.name in SourceSettings.definitions() or definition.name in (
         SinkSettings.definitions()
     )
@@ -180,7 +179,7 @@ def described(definition: SettingDefinition, place: int) -> dict[str, Any]:
         "importance": definition.importance.value,
         "documentation": definition.doc,
         "group": group,
-        "order_in_group": place,
+        "order_in_group": order,
         "width": "MEDIUM",
         "display_name": definition.display_name or definition.name,
         "dependents": [],

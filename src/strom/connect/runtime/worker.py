@@ -1,4 +1,4 @@
-"""A worker: the composition of everything that runs connectors in one process."""
+"""A worker: everything that runs connectors in one process."""
 
 import logging
 import time
@@ -17,7 +17,7 @@ from strom.connect.runtime.herder import Herder
 from strom.connect.runtime.logs import ConnectorLogs
 from strom.connect.runtime.masking import secrets_in
 from strom.connect.runtime.membership import Membership, WorkerGroup
-from strom.connect.runtime.runner import Ended, Runner, RunnerContext
+from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import (
     CLIENT_PREFIXES,
@@ -29,7 +29,8 @@ from strom.connect.runtime.settings import (
     with_prefix,
     without,
 )
-from strom.connect.runtime.sink_run import SinkJob, SinkRun
+from strom.connect.runtime.sink_run import SinkRun
+from strom.connect.runtime.sink_session import SinkJob
 from strom.connect.runtime.source_run import SourceJob, SourceRun
 from strom.connect.runtime.state import ConnectorState, Target
 from strom.connect.runtime.stores import Stores
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class ConnectWorker:
-    """One worker of a group. `texts` may hold clients' settings beside the worker's own."""
+    """One worker of a group. `texts` are its settings, those of its clients included."""
 
     def __init__(self, texts: Mapping[str, str], *, port: int | None = None) -> None:
         own, clients, converters = split_texts(texts)
@@ -49,8 +50,9 @@ class ConnectWorker:
         resolved = self.secrets.resolve(clients)
         self.secrets.keep_hidden(secrets_in({**clients, **converters}))
         converters = self.secrets.resolve(converters)
-        nobody = CommonSettings(name="", connector_class="")
-        make_conversion({}, nobody, self.settings, converters).close()  # tells a wrong name now
+        unnamed = CommonSettings(name="", connector_class="")
+        # Fails now if a default converter is unknown, not at the first connector.
+        make_conversion({}, unnamed, self.settings, converters).close()
         self.clients = Clients(self.settings.bootstrap_servers, resolved)
         self.admin = self.clients.admin()
         host = self.settings.advertised_host or self.settings.host
@@ -66,7 +68,7 @@ class ConnectWorker:
         )
         self.stores = Stores(self.clients, self.settings)
         self.logs = ConnectorLogs(self.settings.log_lines, self.secrets.hide)
-        self.herd = Herder(
+        self.herder = Herder(
             self.stores, self._make_runner, self.worker_id, self.settings.graceful_ms / 1000
         )
         group = WorkerGroup(
@@ -76,11 +78,13 @@ class ConnectWorker:
             self.settings.heartbeat_ms,
         )
         connection = ConnectionSettings(self.settings.bootstrap_servers, self.clients.shared)
-        self.membership = Membership(connection, group, self.herd)
-        self.herd.holds_lease = self.membership.holds_lease
-        self.herd.rejoin = self.membership.rejoin
-        self.herd.look = self.membership.look
-        self._around = RunnerContext(self.membership.holds_lease, self.secrets, self._report)
+        self.membership = Membership(connection, group, self.herder)
+        self.herder.holds_lease = self.membership.holds_lease
+        self.herder.rejoin = self.membership.rejoin
+        self.herder.wake_leader = self.membership.wake
+        self._runner_context = RunnerContext(
+            self.membership.holds_lease, self.secrets, self._report
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -95,7 +99,7 @@ class ConnectWorker:
         self.stop()
 
     def start(self) -> None:
-        """Read the topics, then join the group and work."""
+        """Read the topics, then join the group."""
         logger = logging.getLogger("strom.connect")
         with ExitStack() as undo:
             logger.addHandler(self.logs)
@@ -104,40 +108,43 @@ class ConnectWorker:
                 logger.setLevel(logging.INFO)
             undo.callback(self.stores.stop)
             self.stores.start()
-            self.herd.start()
-            undo.callback(self.herd.stop)
+            self.herder.start()
+            undo.callback(self.herder.stop)
             self.membership.start()
             undo.pop_all()
 
     def stop(self) -> None:
-        """End all tasks, leave the group."""
-        self.herd.stop()
+        """Stop all tasks, then leave the group."""
+        self.herder.stop()
         self.membership.stop()
         self.stores.stop()
         logging.getLogger("strom.connect").removeHandler(self.logs)
 
     def _report(self, unit: Unit, state: str, trace: str | None) -> None:
-        self.stores.tell(unit, self.herd.status(state, trace))
+        self.stores.write_status(unit, self.herder.status(state, trace))
 
-    def _make_runner(self, unit: Unit, connector: ConnectorState) -> Runner:
+    def _make_runner(self, unit: Unit, connector: ConnectorState) -> UnitRunner:
         config = connector.config if unit.task == CONNECTOR else connector.tasks[unit.task]
         common = self._common(config)
         if unit.task == CONNECTOR:
-            return ConnectorRun(unit, self._connector_job(connector), self._around, common)
+            return ConnectorRun(unit, self._connector_job(connector), self._runner_context, common)
         if isinstance(common, SourceSettings):
             return SourceRun(
-                unit, lambda: self._source_job(unit, connector, common), self._around, common
+                unit,
+                lambda: self._source_job(unit, connector, common),
+                self._runner_context,
+                common,
             )
-        # What is wrong with a configuration is found again, and reported, when the job is made.
+        # An invalid configuration is found again, and reported, when the job is made.
         sink = (
             common
             if isinstance(common, SinkSettings)
             else SinkSettings(name="", connector_class="")
         )
-        return SinkRun(unit, lambda: self._sink_job(config), self._around, sink)
+        return SinkRun(unit, lambda: self._sink_job(config), self._runner_context, sink)
 
     def _common(self, config: Mapping[str, str]) -> CommonSettings:
-        """The runtime's part; with defaults where it is wrong, for then the runner tells of it."""
+        """The runtime's part; defaults if it is invalid, which the runner then reports."""
         try:
             return self.checker.common(config)
         except InvalidSettings:
@@ -189,7 +196,7 @@ class ConnectWorker:
     def _sink_job(self, config: Mapping[str, str]) -> SinkJob:
         settings = self.checker.own(config)
         common = self.checker.common(config)
-        assert isinstance(common, SinkSettings)  # noqa: S101 - of a source it would have raised
+        assert isinstance(common, SinkSettings)  # noqa: S101 - `own` raises for a source
         connector_class: Any = self.checker.plugin(config).load()
         return SinkJob(
             common,
@@ -201,8 +208,8 @@ class ConnectWorker:
             self._use_topic,
         )
 
-    def _wait_for_fences(self, runner: Runner, unit: Unit, generation: int) -> None:
-        """Wait until runs of older generations are shut out. Ended: ours is older itself."""
+    def _wait_for_fences(self, runner: UnitRunner, unit: Unit, generation: int) -> None:
+        """Wait until tasks of older generations are fenced; Ended if this one is older itself."""
         runner.retry(self.stores.catch_up, "Reading configurations")
         while True:
             runner.check()
@@ -240,7 +247,7 @@ def split_texts(
         if not name.startswith(CLIENT_PREFIXES) and not name.startswith(
             ("security.", "sasl.", "ssl.", "enable.ssl.", "client.", "socket.", "broker.")
         ):
-            WorkerSettings.read({name: clients[name]})  # tells the nearest right name
+            WorkerSettings.read({name: clients[name]})  # raises, with the nearest known name
     return own, clients, converters
 
 

@@ -1,4 +1,4 @@
-"""/compatibility: whether a schema may follow what a subject has."""
+"""/compatibility: whether a schema is compatible with the versions of a subject."""
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -11,20 +11,19 @@ from strom.registry.records import SchemaVersion
 from strom.registry.refusals import RestError, version_not_found
 from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
-from strom.registry.rest.exchange import answer, body_of, flag, schema_request, version_of
+from strom.registry.rest.exchange import body_of, flag, json_response, schema_request, version_of
 from strom.registry.subjects import Subjects
 
 INVALID_SCHEMA = 42201
 
 
 class CompatibilityCalls:
-    """The calls that test a schema without registering it."""
+    """The routes that check a schema without registering it."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[EncodedRoute]:
-        """Where they are found."""
         path = "/compatibility/subjects/{subject}/versions"
         return [
             EncodedRoute(path, self.check, methods=["POST"]),
@@ -32,13 +31,13 @@ class CompatibilityCalls:
         ]
 
     async def check(self, request: Request) -> Response:
-        """Test a schema against one version, or against those that count."""
+        """Check a schema against one version, or against those that the subject's level requires."""
         version = version_of(request) if "version" in request.path_params else None
         verbose = flag(request, "verbose")
         wanted = schema_request(request, await body_of(request))
         reasons = await run_in_threadpool(self._reasons, wanted, version, verbose)
-        told = {"is_compatible": not reasons}
-        return answer(told | ({"messages": reasons} if verbose else {}))
+        result = {"is_compatible": not reasons}
+        return json_response(result | ({"messages": reasons} if verbose else {}))
 
     def _reasons(self, wanted: SchemaRequest, version: int | None, verbose: bool) -> list[str]:
         self._registry.prepare(wanted.content)

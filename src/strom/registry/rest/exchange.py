@@ -1,4 +1,4 @@
-"""What all calls share: arguments out of a request, responses in the interface's content type."""
+"""What all routes share: arguments of a request, responses in the interface's content type."""
 
 import json
 from collections.abc import Mapping
@@ -19,13 +19,11 @@ ALL_CONTEXTS = ":*:"
 DEFAULT_CONTEXT = ":.:"
 
 
-def answer(value: Any, status: int = 200) -> Response:
-    """A JSON value as Confluent's interface sends it."""
-    return Response(rendered(value), status, media_type=CONTENT_TYPE)
+def json_response(value: Any, status: int = 200) -> Response:
+    return Response(to_json_bytes(value), status, media_type=CONTENT_TYPE)
 
 
-def rendered(value: Any) -> bytes:
-    """A JSON value as bytes."""
+def to_json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -60,29 +58,28 @@ def version_of(request: Request) -> int:
 
 
 def flag(request: Request, name: str) -> bool:
-    """A parameter that is true or false."""
+    """A query parameter that is true or false; false if it is missing."""
     return request.query_params.get(name, "").lower() == "true"
 
 
 def page(request: Request, values: list[Any]) -> list[Any]:
-    """The part of a list that `offset` and `limit` ask for."""
+    """The part of a list that the parameters `offset` and `limit` select."""
     offset, limit = _number(request, "offset", 0), _number(request, "limit", -1)
     return values[offset:] if limit < 0 else values[offset : offset + limit]
 
 
 def prefix_of(request: Request) -> str:
-    """The beginning of the names of subjects that are asked for."""
+    """The prefix that selects subjects; contexts are not supported beyond the default one."""
     text = request.query_params.get("subjectPrefix", "")
     return text.removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object that was sent."""
     return parse_json_object(await read_body(request.receive))
 
 
 def schema_request(request: Request, given: Mapping[str, Any]) -> SchemaRequest:
-    """The schema that was sent, for the subject in the path."""
+    """The schema in the body, for the subject in the path."""
     return SchemaRequest(
         subject_of(request),
         _content(given),
@@ -92,33 +89,32 @@ def schema_request(request: Request, given: Mapping[str, Any]) -> SchemaRequest:
     )
 
 
-def shown(entry: SchemaVersion) -> dict[str, Any]:
-    """A version of a subject, as it is told."""
+def to_json(entry: SchemaVersion) -> dict[str, Any]:
     return {
         "subject": entry.subject,
         "version": entry.version,
         "id": entry.id,
-        **shown_content(entry.content),
+        **content_to_json(entry.content),
         **({"deleted": True} if entry.deleted else {}),
     }
 
 
-def shown_content(content: Content) -> dict[str, Any]:
-    """A schema, as it is told: AVRO is what is meant where no type is."""
-    told: dict[str, Any] = {}
+def content_to_json(content: Content) -> dict[str, Any]:
+    """A schema as Confluent's interface sends it: AVRO is the default of `schemaType`."""
+    fields: dict[str, Any] = {}
     if content.kind != "AVRO":
-        told["schemaType"] = content.kind.value
+        fields["schemaType"] = content.kind.value
     if content.references:
-        told["references"] = [reference._asdict() for reference in content.references]
+        fields["references"] = [reference._asdict() for reference in content.references]
     if content.contract:
-        told |= json.loads(content.contract)
-    return {**told, "schema": content.text}
+        fields |= json.loads(content.contract)
+    return {**fields, "schema": content.text}
 
 
 def _content(given: Mapping[str, Any]) -> Content:
     kind = given.get("schemaType") or "AVRO"
     if kind not in {"AVRO", "JSON", "PROTOBUF"}:
-        invalid_schema(f"There is no schema type {kind!r}: it is AVRO, JSON or PROTOBUF.")
+        invalid_schema(f"Unknown schema type {kind!r}: use AVRO, JSON or PROTOBUF.")
     if not isinstance(given.get("schema"), str) or not given["schema"].strip():
         invalid_schema("The request has no schema, or an empty one.")
     try:
@@ -129,7 +125,10 @@ def _content(given: Mapping[str, Any]) -> Content:
 
 def _chosen(given: Mapping[str, Any], name: str) -> int | None:
     value = given.get(name)
-    if value is None or value in (0, -1):  # what clients send who choose nothing
+    if value is None or value in (
+        0,
+        -1,
+    ):  # clients send 0 or -1 to leave the choice to the registry
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise RestError(422, f"{name} must be a number.")

@@ -1,4 +1,4 @@
-"""`format=…`: the same schema in another form. Unknown forms change nothing, as with Confluent's."""
+"""`format=…`: a schema in another format. Unknown formats are ignored, as Confluent's registry does."""
 
 from dataclasses import replace
 
@@ -9,14 +9,13 @@ from strom.registry.registry import Registry
 SERIALIZED = "serialized"
 
 
-def in_format(registry: Registry, entry: SchemaVersion, form: str) -> SchemaVersion:
-    """A version with its text in the form that was asked for."""
-    return replace(entry, content=content_in_format(registry, entry.content, form))
+def in_format(registry: Registry, entry: SchemaVersion, format_name: str) -> SchemaVersion:
+    return replace(entry, content=content_in_format(registry, entry.content, format_name))
 
 
-def content_in_format(registry: Registry, content: Content, form: str) -> Content:
-    """A content in the form that was asked for: Protobuf's can be had as the bytes of a descriptor."""
-    if form != SERIALIZED or content.kind is not SchemaType.PROTOBUF:
+def content_in_format(registry: Registry, content: Content, format_name: str) -> Content:
+    """A schema in the requested format; a Protobuf schema as its serialized descriptor in base64."""
+    if format_name != SERIALIZED or content.kind is not SchemaType.PROTOBUF:
         return content
     from strom.registry.formats.protobuf.schema import ProtobufSchema
 

@@ -1,4 +1,4 @@
-"""/schemas: by id, and all together."""
+"""/schemas: by id, and lists of them."""
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -12,25 +12,24 @@ from strom.registry.registering import HIGHEST_NUMBER
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
-    answer,
+    content_to_json,
     flag,
+    json_response,
     page,
     prefix_of,
-    rendered,
-    shown,
-    shown_content,
+    to_json,
+    to_json_bytes,
 )
 from strom.registry.rest.formatting import content_in_format
 
 
 class SchemaCalls:
-    """The calls about schemas whatever their subject."""
+    """The routes of schemas, independent of their subjects."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[EncodedRoute]:
-        """Where they are found."""
         return [
             EncodedRoute("/schemas", self.list_schemas),
             EncodedRoute("/schemas/types", self.list_types),
@@ -41,7 +40,7 @@ class SchemaCalls:
         ]
 
     def list_schemas(self, request: Request) -> Response:
-        """All versions of all subjects, or the latest of each."""
+        """List all versions of all subjects, or the latest of each."""
         prefix, deleted = prefix_of(request), flag(request, "deleted")
         with self._registry.reading() as subjects:
             found = [
@@ -51,42 +50,47 @@ class SchemaCalls:
             ]
         if flag(request, "latestOnly"):
             found = list({one.subject: one for one in found}.values())
-        return answer(page(request, [shown(one) for one in found]))
+        return json_response(page(request, [to_json(one) for one in found]))
 
     def list_types(self, request: Request) -> Response:
-        """The schema languages."""
-        return answer([SchemaType.JSON.value, SchemaType.PROTOBUF.value, SchemaType.AVRO.value])
+        return json_response(
+            [SchemaType.JSON.value, SchemaType.PROTOBUF.value, SchemaType.AVRO.value]
+        )
 
     async def get_schema(self, request: Request) -> Response:
-        """The schema of an id. Asked plainly, it is answered from bytes that lie ready.
+        """Get the schema of an id; without further parameters it comes from cached bytes.
 
-        The subject, which most clients name, makes no difference: an id means one schema.
+        The parameter `subject`, which most clients send, changes nothing: an id is of one schema.
         """
         schema_id = _id_of(request)
         if request.query_params.get("format") or flag(request, "fetchMaxId"):
             return await run_in_threadpool(self._in_detail, request, schema_id)
-        ready = self._registry.rendered.get(schema_id)
-        if ready is None:
-            ready = await run_in_threadpool(self._render, schema_id)
-        return Response(ready, media_type=CONTENT_TYPE)
+        body = self._registry.rendered.get(schema_id)
+        if body is None:
+            body = await run_in_threadpool(self._render, schema_id)
+        return Response(body, media_type=CONTENT_TYPE)
 
     def get_text(self, request: Request) -> Response:
-        """The schema of an id, alone."""
+        """Get the text of a schema without the JSON object around it."""
         content = self._existing(_id_of(request))
-        form = request.query_params.get("format", "")
-        text = content_in_format(self._registry, content, form).text
+        format_name = request.query_params.get("format", "")
+        text = content_in_format(self._registry, content, format_name).text
         return Response(text, media_type=CONTENT_TYPE)
 
     def subjects(self, request: Request) -> Response:
-        """The subjects that have this schema."""
-        return answer(page(request, sorted({one.subject for one in self._places(request)})))
+        """List the subjects that have this schema."""
+        names = {one.subject for one in self._versions_with_id(request)}
+        return json_response(page(request, sorted(names)))
 
     def versions(self, request: Request) -> Response:
-        """The versions that are this schema."""
-        found = [{"subject": one.subject, "version": one.version} for one in self._places(request)]
-        return answer(page(request, found))
+        """List the versions that are this schema."""
+        found = [
+            {"subject": one.subject, "version": one.version}
+            for one in self._versions_with_id(request)
+        ]
+        return json_response(page(request, found))
 
-    def _places(self, request: Request) -> list[SchemaVersion]:
+    def _versions_with_id(self, request: Request) -> list[SchemaVersion]:
         schema_id = _id_of(request)
         self._existing(schema_id)
         subject = request.query_params.get("subject")
@@ -96,12 +100,12 @@ class SchemaCalls:
 
     def _in_detail(self, request: Request, schema_id: int) -> Response:
         content = self._existing(schema_id)
-        form = request.query_params.get("format", "")
-        told = shown_content(content_in_format(self._registry, content, form))
+        format_name = request.query_params.get("format", "")
+        fields = content_to_json(content_in_format(self._registry, content, format_name))
         if flag(request, "fetchMaxId"):
             with self._registry.reading() as subjects:
-                told["maxId"] = subjects.highest_id
-        return answer(told)
+                fields["maxId"] = subjects.highest_id
+        return json_response(fields)
 
     def _render(self, schema_id: int) -> bytes:
         self._existing(schema_id)
@@ -109,8 +113,8 @@ class SchemaCalls:
             content = subjects.content(schema_id)
             if content is None:
                 schema_not_found(schema_id)
-            ready = self._registry.rendered[schema_id] = rendered(shown_content(content))
-        return ready
+            body = self._registry.rendered[schema_id] = to_json_bytes(content_to_json(content))
+        return body
 
     def _existing(self, schema_id: int) -> Content:
         content = self._registry.content(schema_id)

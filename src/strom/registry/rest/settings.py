@@ -14,17 +14,16 @@ from strom.registry.configuring import (
 )
 from strom.registry.refusals import invalid_mode, no_own_compatibility, no_own_mode
 from strom.registry.registry import Registry
-from strom.registry.rest.exchange import answer, body_of, flag, subject_of
+from strom.registry.rest.exchange import body_of, flag, json_response, subject_of
 
 
 class SettingsCalls:
-    """The calls about compatibility and mode."""
+    """The routes of compatibility levels and modes."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[EncodedRoute]:
-        """Where they are found."""
         return [
             EncodedRoute(path, call, methods=[method])
             for noun, calls in (
@@ -36,7 +35,7 @@ class SettingsCalls:
         ]
 
     def get_config(self, request: Request) -> Response:
-        """The compatibility that was set, or with defaultToGlobal the one that holds."""
+        """Get the configured compatibility, or with defaultToGlobal the effective one."""
         subject = _scope(request)
         with self._registry.reading() as subjects:
             config = subjects.config(subject)
@@ -45,24 +44,25 @@ class SettingsCalls:
                 config = {**level, **(subjects.config(None) or {}), **(config or {})}
         if config is None:
             no_own_compatibility(subject or "")
-        return answer(shown_config(config))
+        return json_response(shown_config(config))
 
     async def put_config(self, request: Request) -> Response:
-        """Set the compatibility."""
         subject, given = _scope(request), await body_of(request)
-        return answer(
+        return json_response(
             await run_in_threadpool(
                 self._registry.change, lambda subjects: set_config(subjects, subject, given)
             )
         )
 
     def delete_config(self, request: Request) -> Response:
-        """Let the default hold again."""
+        """Remove the subject's configuration: the global one applies again."""
         subject = _scope(request)
-        return answer(self._registry.change(lambda subjects: delete_config(subjects, subject)))
+        return json_response(
+            self._registry.change(lambda subjects: delete_config(subjects, subject))
+        )
 
     def get_mode(self, request: Request) -> Response:
-        """The mode that was set, or with defaultToGlobal the one that holds."""
+        """Get the configured mode, or with defaultToGlobal the effective one."""
         subject = _scope(request)
         with self._registry.reading() as subjects:
             if subject is None or flag(request, "defaultToGlobal"):
@@ -71,15 +71,14 @@ class SettingsCalls:
                 mode = subjects.own_mode(subject)
         if mode is None:
             no_own_mode(subject or "")
-        return answer({"mode": mode})
+        return json_response({"mode": mode})
 
     async def put_mode(self, request: Request) -> Response:
-        """Set the mode."""
         subject, given = _scope(request), await body_of(request)
         mode, force = given.get("mode"), flag(request, "force")
         if not isinstance(mode, str):
             invalid_mode()
-        return answer(
+        return json_response(
             await run_in_threadpool(
                 self._registry.change,
                 lambda subjects: set_mode(subjects, subject, mode, force=force),
@@ -87,9 +86,9 @@ class SettingsCalls:
         )
 
     def delete_mode(self, request: Request) -> Response:
-        """Let the mode of all hold again."""
+        """Remove the subject's mode: the global one applies again."""
         subject = _scope(request)
-        return answer(self._registry.change(lambda subjects: delete_mode(subjects, subject)))
+        return json_response(self._registry.change(lambda subjects: delete_mode(subjects, subject)))
 
 
 def _scope(request: Request) -> str | None:

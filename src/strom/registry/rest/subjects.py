@@ -1,4 +1,4 @@
-"""/subjects: names, versions, registering, looking up, deleting."""
+"""/subjects: list, register, look up and delete schemas by subject."""
 
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,14 @@ from strom.registry.registering import lookup
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
-    answer,
     body_of,
     flag,
+    json_response,
     page,
     prefix_of,
     schema_request,
-    shown,
     subject_of,
+    to_json,
     version_of,
 )
 from strom.registry.rest.formatting import in_format
@@ -35,13 +35,12 @@ if TYPE_CHECKING:
 
 
 class SubjectCalls:
-    """The calls about subjects and their versions."""
+    """The routes of subjects and their versions."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     def routes(self) -> list[EncodedRoute]:
-        """Where they are found."""
         versions = "/subjects/{subject}/versions"
         one = versions + "/{version}"
         return [
@@ -57,53 +56,55 @@ class SubjectCalls:
         ]
 
     def list_subjects(self, request: Request) -> Response:
-        """The names of subjects."""
+        """List subjects; `deleted` includes deleted ones, `deletedOnly` lists only those."""
         prefix = prefix_of(request)
         with self._registry.reading() as subjects:
             if flag(request, "deletedOnly"):
-                living = set(subjects.subjects())
-                names = [name for name in subjects.subjects(deleted=True) if name not in living]
+                existing = set(subjects.subjects())
+                names = [name for name in subjects.subjects(deleted=True) if name not in existing]
             else:
                 names = subjects.subjects(deleted=flag(request, "deleted"))
-        return answer(page(request, [name for name in names if name.startswith(prefix)]))
+        return json_response(page(request, [name for name in names if name.startswith(prefix)]))
 
     def list_versions(self, request: Request) -> Response:
-        """The numbers of a subject's versions."""
+        """List the numbers of a subject's versions."""
         subject = subject_of(request)
         deleted, only = flag(request, "deleted"), flag(request, "deletedOnly")
         with self._registry.reading() as subjects:
             versions = subjects.versions(subject, deleted=deleted or only)
         if not versions:
             subject_not_found(subject)
-        return answer(page(request, [one.version for one in versions if one.deleted or not only]))
+        return json_response(
+            page(request, [one.version for one in versions if one.deleted or not only])
+        )
 
     def get_version(self, request: Request) -> Response:
-        """One version, with its schema."""
-        return answer(shown(self._formatted(request, deleted=flag(request, "deleted"))))
+        """Get a version with its schema."""
+        return json_response(to_json(self._formatted(request, deleted=flag(request, "deleted"))))
 
     def get_text(self, request: Request) -> Response:
-        """The schema of a version, alone."""
+        """Get the text of a version's schema without the JSON object around it."""
         found = self._formatted(request, deleted=flag(request, "deleted"))
         return Response(found.content.text, media_type=CONTENT_TYPE)
 
     def referenced_by(self, request: Request) -> Response:
-        """The ids of the schemas that refer to a version."""
+        """List the ids of the schemas that refer to a version."""
         found = self._version(request, deleted=True)
         with self._registry.reading() as subjects:
             referrers = subjects.referrers(
                 (found.subject, found.version), deleted=flag(request, "deleted")
             )
-        return answer(page(request, sorted({one.id for one in referrers})))
+        return json_response(page(request, sorted({one.id for one in referrers})))
 
     async def register(self, request: Request) -> Response:
-        """Make a schema a version of the subject."""
+        """Register a schema as a version of the subject."""
         wanted = schema_request(request, await body_of(request))
         entry = await run_in_threadpool(self._registry.register, wanted)
-        # Not the schema: clients remember what they get here, in the form that they sent.
-        return answer({"id": entry.id, "version": entry.version})
+        # Without the schema: clients cache it in the form that they sent.
+        return json_response({"id": entry.id, "version": entry.version})
 
     async def look_up(self, request: Request) -> Response:
-        """The version of the subject that a schema is."""
+        """Find the version of the subject that has this schema."""
         wanted = schema_request(request, await body_of(request))
         deleted = flag(request, "deleted")
 
@@ -117,22 +118,20 @@ class SubjectCalls:
                     schema_not_found()
                 return entry
 
-        return answer(shown(await run_in_threadpool(found)))
+        return json_response(to_json(await run_in_threadpool(found)))
 
     def delete_subject(self, request: Request) -> Response:
-        """Delete all versions."""
         subject, permanent = subject_of(request), flag(request, "permanent")
-        return answer(
+        return json_response(
             self._registry.change(
                 lambda subjects: delete_subject(subjects, subject, permanent=permanent)
             )
         )
 
     def delete_version(self, request: Request) -> Response:
-        """Delete one version."""
         subject, version = subject_of(request), version_of(request)
         permanent = flag(request, "permanent")
-        return answer(
+        return json_response(
             self._registry.change(
                 lambda subjects: delete_version(subjects, subject, version, permanent=permanent)
             )
@@ -151,7 +150,7 @@ class SubjectCalls:
 def existing_version(
     subjects: "Subjects", subject: str, version: int, *, deleted: bool
 ) -> SchemaVersion:
-    """A version that is there, or the refusal that says what is not."""
+    """The version, or RestError that names what does not exist: the subject or the version."""
     if version == LATEST:
         found = subjects.latest(subject, deleted=deleted)
     else:

@@ -9,8 +9,8 @@ from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.postgres_changes.connection import ReplicationConnection
 from strom.connect.connectors.postgres_changes.continuity import (
     Origin,
-    Server,
     Slot,
+    SystemIdentity,
     refuse_other_server,
     refuse_other_slot,
 )
@@ -37,7 +37,7 @@ def idle(driver: SourceDriver) -> None:
     before = offset_of(driver.offsets)
     task: Any = driver.tasks[0]
     for _ in range(100):
-        task._tell_server()  # and ask how far the server is
+        task._send_status()  # and ask how far the server is
         task._last_idle_store = 0
         assert driver.poll() == []
         driver.store_idle_offsets()
@@ -93,7 +93,7 @@ def test_what_is_confirmed_is_stored_also_while_only_other_tables_change(
             side.run("INSERT INTO other SELECT count(*) FROM other;")
             idle(driver)
             task: Any = driver.tasks[0]
-            task._tell_server()
+            task._send_status()
             assert confirmed(side) <= offset_of(driver.offsets)["lsn"]
     side.run("INSERT INTO other SELECT count(*) FROM other;")
     with changes(side, driver.offsets, table_include_list="public.t") as again:
@@ -119,7 +119,7 @@ def test_a_stop_inside_a_transaction_after_idle_time_is_no_recreated_slot(
             else:
                 idle(driver)
             task: Any = driver.tasks[0]
-            task._tell_server()
+            task._send_status()
             side.run("INSERT INTO t VALUES (1), (2);")
             records = driver.read(2, deliver=False)
             records = [one for one in records if one.topic == "shop.public.t"]
@@ -143,7 +143,7 @@ def test_a_server_that_reads_its_log_again_does_not_move_the_offset_back(
     with changes(side, driver.offsets, **texts) as driver:
         task: Any = driver.tasks[0]
         records: list[Any] = []
-        task._keep_alive(Keepalive(before["lsn"] - 1, wants_answer=False), records)
+        task._keep_alive(Keepalive(before["lsn"] - 1, wants_reply=False), records)
         assert records == []
         driver.store_idle_offsets()
         assert offset_of(driver.offsets) == before
@@ -256,11 +256,11 @@ def test_a_promoted_server_goes_on_and_another_one_is_refused() -> None:
             pass
 
 
-def server(timeline: int, lsn: int = 1000) -> Server:
-    return Server("7", timeline, lsn)
+def server(timeline: int, lsn: int = 1000) -> SystemIdentity:
+    return SystemIdentity("7", timeline, lsn)
 
 
-def refuse(position: Position, stored: Origin | None, present: Server) -> None:
+def refuse(position: Position, stored: Origin | None, present: SystemIdentity) -> None:
     refuse_other_server(position, stored, present, lambda timeline: HISTORY)
 
 

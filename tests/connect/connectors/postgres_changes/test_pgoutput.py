@@ -19,7 +19,7 @@ from strom.connect.connectors.postgres_changes.pgoutput import (
     Update,
     decode,
 )
-from strom.connect.connectors.postgres_changes.protocol import ProtocolError
+from strom.connect.connectors.postgres_changes.protocol import ReplicationProtocolError
 
 VALUES = st.lists(
     st.one_of(st.none(), st.just(UNCHANGED), st.text(max_size=10)), min_size=1, max_size=6
@@ -82,12 +82,12 @@ def test_what_says_nothing_of_rows_is_passed_over() -> None:
 def test_anything_else_is_told(raw) -> None:
     try:
         decode(memoryview(raw))
-    except ProtocolError:
+    except ReplicationProtocolError:
         pass
 
 
 def test_a_moment_beyond_all_years_is_told() -> None:
-    with pytest.raises(ProtocolError, match="moment"):
+    with pytest.raises(ReplicationProtocolError, match="timestamp"):
         read(b"B" + struct.pack("!QqI", 1, 2**62, 1))
 
 
@@ -95,5 +95,5 @@ def test_a_moment_beyond_all_years_is_told() -> None:
 def test_a_cut_row_is_told(values, data) -> None:
     whole = b"I" + struct.pack("!I", 3) + b"N" + written(values)
     cut = data.draw(st.integers(0, len(whole) - 1))
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ReplicationProtocolError):
         read(whole[:cut])

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from strom.connect.connectors.postgres_changes import protocol
 from strom.connect.connectors.postgres_changes.pgoutput import Begin, Commit
-from strom.connect.connectors.postgres_changes.positions import Position, Progress
+from strom.connect.connectors.postgres_changes.positions import Position, StreamProgress
 from strom.connect.connectors.postgres_changes.protocol import (
-    Changes,
     Keepalive,
     MessageReader,
-    ProtocolError,
+    ReplicationProtocolError,
     ServerError,
+    XLogData,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,7 +37,7 @@ def test_messages_are_the_same_however_they_are_cut(bodies, cuts) -> None:
 
 def test_a_length_that_cannot_be_is_told() -> None:
     for size in (b"\0\0\0\3", b"\xff\xff\xff\xff"):
-        with pytest.raises(ProtocolError):
+        with pytest.raises(ReplicationProtocolError):
             MessageReader().feed(b"d" + size)
 
 
@@ -47,11 +47,11 @@ def test_errors_rows_and_copied_data_are_read() -> None:
     row = protocol.parse_row(memoryview(b"\0\2\0\0\0\1x\xff\xff\xff\xff"))
     assert row == ["x", None]
     data = b"w" + (1).to_bytes(8) + (2).to_bytes(8) + bytes(8) + b"rest"
-    assert protocol.parse_copied(memoryview(data)) == Changes(1, 2, memoryview(b"rest"))
+    assert protocol.parse_copied(memoryview(data)) == XLogData(1, 2, memoryview(b"rest"))
     alive = b"k" + (7).to_bytes(8) + bytes(8) + b"\1"
     assert protocol.parse_copied(memoryview(alive)) == Keepalive(7, True)
     assert protocol.parse_copied(memoryview(b"?")) is None
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ReplicationProtocolError):
         protocol.parse_copied(memoryview(b"w123"))
 
 
@@ -76,7 +76,7 @@ def test_any_position_leads_on_to_what_comes_after_it(sizes, data) -> None:
         stream += [Commit(number * 10, number * 10 + 1, NOW)]
 
     def follow(position: Position) -> list[tuple[object, Position]]:
-        progress = Progress(position)
+        progress = StreamProgress(position)
         seen: list[tuple[object, Position]] = []
         for event in stream:
             if isinstance(event, Begin):

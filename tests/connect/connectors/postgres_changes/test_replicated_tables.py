@@ -6,7 +6,7 @@ import pytest
 
 from strom.connect.api import ConnectError, InvalidSettings, SourceRecord
 from strom.connect.connectors.databases.dialect import TableId
-from strom.connect.connectors.postgres_changes.names import TopicNames, fits, parse_list
+from strom.connect.connectors.postgres_changes.names import TopicNames, matches, parse_list
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from tests.connect.connectors.other_side import PostgresSide
@@ -128,7 +128,7 @@ def test_a_partition_that_is_added_is_followed_at_once(side: PostgresSide) -> No
         ("FOR TABLE log", "filtered", "public.log", "publish_via_partition_root = true"),
         (None, "filtered", "public.log_1", "partition public.log_1.* partitioned table"),
         ("FOR TABLE log", "disabled", "public.b", 'ADD TABLE "public"."b"'),
-        ("FOR TABLE log", "disabled", "public.c", "There is no table public.c"),
+        ("FOR TABLE log", "disabled", "public.c", "Unknown table public.c"),
     ],
 )
 def test_a_name_under_which_no_change_can_come_is_refused(
@@ -184,9 +184,9 @@ def test_patterns_are_separated_by_commas_that_are_not_escaped() -> None:
     assert parse_list(r" a\,b , c{1\,2},,c\\d, a\,b") == ("a,b", "c{1,2}", r"c\\d")
     assert parse_list("") == ()
     table = TableId("Öl", "a+b, (c)")
-    assert fits("Öl.a+b, (c)", table)
-    assert fits(r"a\+b, \(c\)", table)
-    assert not fits("a+b", table)
+    assert matches("Öl.a+b, (c)", table)
+    assert matches(r"a\+b, \(c\)", table)
+    assert not matches("a+b", table)
 
 
 def test_a_topic_that_is_too_long_is_refused() -> None:

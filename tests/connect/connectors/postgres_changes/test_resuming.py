@@ -7,7 +7,7 @@ import pytest
 
 from strom.connect.api import SourceRecord
 from strom.connect.connectors.postgres_changes.pgoutput import Begin
-from strom.connect.connectors.postgres_changes.positions import Position, Progress
+from strom.connect.connectors.postgres_changes.positions import Position, StreamProgress
 from strom.connect.connectors.postgres_changes.protocol import EPOCH, Keepalive
 from strom.testing.connectors import StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
@@ -113,6 +113,6 @@ def test_idle_progress_does_not_forget_a_transaction_that_is_resumed(
 def test_a_position_of_the_first_release_is_read() -> None:
     assert Position.from_offset({"lsn": 7}) == Position(7)
     position = Position.from_offset({"lsn": 7, "commit_lsn": 9, "changes": 2})
-    progress = Progress(position)
+    progress = StreamProgress(position)
     progress.begin(Begin(9, EPOCH, 1))
     assert [progress.change() for _ in range(3)] == [False, False, True]

@@ -207,10 +207,10 @@ def test_what_is_delivered_is_let_go_and_what_is_not_is_kept(side: PostgresSide)
         side.run("INSERT INTO t VALUES (1);")
         (record,) = driver.read(1, deliver=False)
         task: Any = driver.tasks[0]
-        task._tell_server()
+        task._send_status()
         assert confirmed(side) <= record.value["source"]["lsn"]
         task.delivered(driver.offsets.keep([record]))
-        task._tell_server()
+        task._send_status()
         until(lambda: confirmed(side) >= record.source_offset["lsn"])
 
 
@@ -224,7 +224,7 @@ def test_an_idle_reader_lets_go_of_what_happens_elsewhere(side: PostgresSide) ->
         task: Any = driver.tasks[0]
 
         def is_let_go() -> bool:
-            task._tell_server()
+            task._send_status()
             driver.poll()
             driver.store_idle_offsets()
             return bool(confirmed(side) >= end)
@@ -270,7 +270,7 @@ def test_a_slot_that_is_in_use_is_waited_for(side: PostgresSide) -> None:
         driver.read(1)
         following(driver)
         second = SourceDriver(PostgresChanges, side.change_settings, driver.offsets)
-        with pytest.raises(RetriableError, match="Another reader has the slot"):
+        with pytest.raises(RetriableError, match="Another client uses the slot"):
             second.tasks[0].start()
         second.stop()
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from strom.connect.api import ConnectError
 from strom.connect.connectors.web import http_source, page_source
-from strom.connect.connectors.web.calling import Answer, retry_after_seconds
+from strom.connect.connectors.web.http_client import HttpResponse, retry_after_seconds
 from strom.connect.connectors.web.page_reading import WebPage, parse_fields
 from strom.connect.connectors.web.paging import LinkedPages
 from strom.connect.connectors.web.robots import Robots
@@ -28,14 +28,14 @@ class Context:
 
 
 class OneAnswer:
-    """Stands where the caller is, and gives one answer to everything."""
+    """Stands where the client is, and gives one answer to everything."""
 
     ready_in = 0.0
 
     def __init__(self, body, status=200):
-        self._answer = Answer("http://x/", status, Headers(), body)
+        self._answer = HttpResponse("http://x/", status, Headers(), body)
 
-    def call(self, *_, **__):
+    def request(self, *_, **__):
         return self._answer
 
 
@@ -46,7 +46,7 @@ def test_of_an_interface(body, form):
     if form == "json":
         texts |= {"key.pointer": "/a/0", "incremental.pointer": "/b"}
     task = http_source.HttpSourceTask(http_source.HttpSourceSettings.read(texts), Context())
-    setattr(task, "_caller", OneAnswer(body))  # noqa: B010 - it need not be a whole one
+    setattr(task, "_client", OneAnswer(body))  # noqa: B010 - it need not be a whole one
     for _ in range(2):
         with contextlib.suppress(ConnectError):
             assert isinstance(task.poll(), list)
@@ -76,7 +76,7 @@ def test_of_robots_txt(text, path):
 @given(st.text('<>;,=" relnxtp:/ab[]', max_size=60))
 @settings(deadline=None)
 def test_of_a_link_header(text):
-    answer = Answer("http://x/a", 200, Headers({"link": text}), b"")
+    answer = HttpResponse("http://x/a", 200, Headers({"link": text}), b"")
     page = LinkedPages(None).after(None, answer, None, 1)
     assert page is None or str(page).startswith("http://x")
 
@@ -91,7 +91,7 @@ def test_of_retry_after(text):
 def test_what_is_no_address_is_no_page():
     page = WebPage("http://x/", b'<base href="http://["><a href="http://[">a</a><a href=b>b</a>')
     assert list(page.links()) == ["http://x/b"]
-    answer = Answer("http://x/a", 200, Headers({"link": "<http://[>; rel=next"}), b"")
+    answer = HttpResponse("http://x/a", 200, Headers({"link": "<http://[>; rel=next"}), b"")
     assert LinkedPages(None).after(None, answer, None, 1) is None
     assert retry_after_seconds("²", 0) is None
 

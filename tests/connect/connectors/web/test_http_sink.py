@@ -162,7 +162,7 @@ def test_records_without_a_value_do_what_is_wanted(web, choice, methods):
 
 def test_what_an_address_lacks_makes_a_poison_record(web):
     driver = started(web, "/{id}")
-    with pytest.raises(PoisonRecord, match="no id") as poison:
+    with pytest.raises(PoisonRecord, match=r"placeholder \{id\}") as poison:
         driver.put([record(0, {"id": 1}), record(1, {"name": "x"})])
     assert poison.value.index == 1
     assert web.asked == []

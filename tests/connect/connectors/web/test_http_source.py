@@ -217,7 +217,7 @@ def test_after_a_crash_within_a_large_page_nothing_is_left_out(web):
 
 
 def test_more_records_with_the_newest_value_than_can_be_known_again_are_refused(web, monkeypatch):
-    monkeypatch.setattr(progress, "MOST_AT_NEWEST", 50)
+    monkeypatch.setattr(progress, "MAX_AT_NEWEST", 50)
     rows = [{"id": number, "at": 7} for number in range(80)]
     web.reply = newer_or_as_new(rows)
     driver = started(web, **INCREMENTAL)
@@ -234,7 +234,7 @@ def test_more_records_with_the_newest_value_than_can_be_known_again_are_refused(
 def test_an_interface_that_returns_only_newer_records_may_have_any_number_of_equal_ones(
     web, monkeypatch
 ):
-    monkeypatch.setattr(progress, "MOST_AT_NEWEST", 50)
+    monkeypatch.setattr(progress, "MAX_AT_NEWEST", 50)
     rows = [{"id": number, "at": 7} for number in range(80)]
     web.reply = lambda asked: Reply(
         json.dumps([row for row in rows if row["at"] > int(asked.query["since"])])
@@ -405,7 +405,7 @@ def test_no_more_requests_are_made_than_allowed(web):
     [
         (Reply("no such thing", status=404), "404.*no such thing"),
         (Reply("<html>"), "JSON.*<html>"),
-        (Reply('{"a": 1}'), "nothing at /rows"),
+        (Reply('{"a": 1}'), "no value at /rows"),
         (Reply("[" + "1," * 600 + "1]"), "max.response.bytes"),
     ],
 )

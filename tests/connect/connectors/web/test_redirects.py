@@ -8,8 +8,13 @@ import pytest
 from httpx2 import Headers
 
 from strom.connect.api import ConnectError, RetriableError
-from strom.connect.connectors.web import calling
-from strom.connect.connectors.web.calling import Answer, Caller, CallSettings, redirect_target
+from strom.connect.connectors.web import http_client
+from strom.connect.connectors.web.http_client import (
+    HttpClient,
+    HttpClientSettings,
+    HttpResponse,
+    redirect_target,
+)
 from strom.connect.connectors.web.http_source import HttpSource
 from strom.connect.connectors.web.page_source import WebPageSource
 from strom.connect.connectors.web.paging import LinkedPages
@@ -106,13 +111,13 @@ def test_they_are_sent_on_from_http_to_https_of_the_same_host(
 
     def once(self, trusted, method, address, *more):
         headers = Headers({"Location": location} if address == url else {})
-        return Answer(address, 301 if address == url else 200, headers, b"", trusted)
+        return HttpResponse(address, 301 if address == url else 200, headers, b"", trusted)
 
-    monkeypatch.setattr(Caller, "_once", once)
-    caller = Caller(CallSettings(), threading.Event(), named=[url])
-    with contextlib.closing(caller):
-        assert caller.call("GET", url).trusted is is_trusted
-        assert caller.call("GET", f"{location}?page=2").trusted is is_trusted
+    monkeypatch.setattr(HttpClient, "_once", once)
+    client = HttpClient(HttpClientSettings(), threading.Event(), named=[url])
+    with contextlib.closing(client):
+        assert client.request("GET", url).trusted is is_trusted
+        assert client.request("GET", f"{location}?page=2").trusted is is_trusted
 
 
 def test_links_on_another_origin_after_a_redirect_are_followed_without_credentials(web, other):
@@ -160,16 +165,18 @@ def test_secrets_of_a_redirect_that_fails_are_in_no_message(web, location):
 @pytest.mark.parametrize("status", [300, 303, 307])
 def test_a_redirect_without_an_address_is_no_empty_page(web, status):
     web.reply = lambda asked: Reply(status=status)
-    with pytest.raises(ConnectError, match=f"answers {status}"):
+    with pytest.raises(ConnectError, match=f"responded with {status}"):
         polled(HttpSource, url=f"{web.url}/items")
 
 
 def test_redirects_without_end_fail_after_a_bounded_number(web):
     web.reply = lambda asked: moved(f"/{len(web.asked)}")
-    with pytest.raises(ConnectError, match=f"more than {calling.MOST_REDIRECTS} times") as caught:
+    with pytest.raises(
+        ConnectError, match=f"more than {http_client.MAX_REDIRECTS} times"
+    ) as caught:
         polled(HttpSource, url=f"{web.url}/items")
     assert not isinstance(caught.value, RetriableError)
-    assert len(web.asked) == calling.MOST_REDIRECTS + 1
+    assert len(web.asked) == http_client.MAX_REDIRECTS + 1
 
 
 @pytest.mark.parametrize("location", ["ftp://x/", "http://[", "http://x:99999999/", "mailto:a@b"])
@@ -195,7 +202,7 @@ def test_https_is_not_left_by_a_redirect():
 
 def test_https_is_not_left_by_a_link_to_the_next_page():
     """Servers behind a proxy that ends TLS often write http into their links."""
-    answer = Answer("https://api.example/a", 200, Headers(), b"")
+    answer = HttpResponse("https://api.example/a", 200, Headers(), b"")
     following = LinkedPages("/next").after(None, answer, {"next": "http://api.example/b"}, 1)
     assert following == "https://api.example/b"
 
@@ -204,9 +211,9 @@ def test_https_is_not_left_by_a_link_to_the_next_page():
 def test_a_request_with_a_body_is_not_redirected(web, status):
     """Sinks do not follow redirects: a client that does may drop the body."""
     web.reply = lambda asked: moved("/b", status=status)
-    caller = Caller(CallSettings.read({}), threading.Event(), redirects=False)
-    assert caller.call("POST", f"{web.url}/a", content=b"x").status == status
-    caller.close()
+    client = HttpClient(HttpClientSettings.read({}), threading.Event(), redirects=False)
+    assert client.request("POST", f"{web.url}/a", content=b"x").status == status
+    client.close()
     assert [(asked.method, asked.path) for asked in web.asked] == [("POST", "/a")]
 
 

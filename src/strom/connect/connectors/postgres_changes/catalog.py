@@ -1,4 +1,4 @@
-"""What is asked of the database beside the change stream: tables, keys, types, slot."""
+"""Catalog queries beside the change stream: tables, keys, types and the replication slot."""
 
 from typing import Any, Final
 
@@ -55,7 +55,7 @@ FROM pg_replication_slots s WHERE slot_name = $1
 
 
 class Catalog:
-    """Questions to the database, with answers that stay the same remembered."""
+    """Queries the database's catalog; caches the types, which do not change."""
 
     def __init__(self, database: Postgres, settings: PostgresChangesSettings) -> None:
         self._database = database
@@ -63,7 +63,7 @@ class Catalog:
         self._types: dict[tuple[int, int, int], PostgresMapping] = {}
 
     def relation(self, table: TableId) -> Relation:
-        """A table as the change stream would tell it; `identity` marks its key."""
+        """A table as the change stream would describe it; `identity` marks its key columns."""
         ((oid, identity),) = self._database.read(_RELATION, (self._database.quote_table(table),))
         keys = self.key(oid, identity) or ()
         columns = [
@@ -86,12 +86,12 @@ class Catalog:
         return {oid: (TableId(schema, name), frozenset(key)) for oid, schema, name, key in rows}
 
     def dimensions(self, oid: int) -> dict[str, int]:
-        """How many dimensions the columns of a table that are arrays were declared with."""
+        """The declared number of dimensions of a table's array columns."""
         rows = self._database.read(_DIMENSIONS, (oid,))
         return {name: max(dimensions, 1) for name, dimensions in rows}
 
     def mapped(self, oid: int, modifier: int, dimensions: int = 1) -> PostgresMapping:
-        """How values of a type travel; those of arrays with so many dimensions."""
+        """The mapping of a type's values; of arrays with this number of dimensions."""
         found = self._types.get((oid, modifier, dimensions))
         if found is None:
             found = self._types[oid, modifier, dimensions] = self._mapped(oid, modifier, dimensions)
@@ -108,7 +108,7 @@ class Catalog:
         return mapped(info, modifier, mapping)
 
     def slot(self) -> Slot | None:
-        """The replication slot; None if there is none."""
+        """The connector's replication slot; None if it does not exist."""
         name = self._settings.slot_name
         rows = self._database.read(_SLOT, (name,))
         if not rows:
@@ -116,7 +116,7 @@ class Catalog:
         confirmed, plugin, is_ours, wal_status = rows[0]
         if plugin != self._settings.plugin or not is_ours:
             raise ConnectError(
-                f"The replication slot {name} is not one of this database for pgoutput; choose "
-                "another slot.name."
+                f"The replication slot {name} belongs to another database or output plugin than "
+                "pgoutput. Choose another slot.name."
             )
         return Slot(parse_lsn(confirmed or "0/0"), wal_status == "lost")

@@ -14,21 +14,21 @@ from strom.client.sasl import AuthenticationFailed, ScramExchange
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.postgres_changes import protocol
-from strom.connect.connectors.postgres_changes.continuity import RESET, Server
+from strom.connect.connectors.postgres_changes.continuity import RESET, SystemIdentity
 from strom.connect.connectors.postgres_changes.protocol import (
-    Changes,
+    BackendMessage,
     Keepalive,
-    Message,
     MessageReader,
-    ProtocolError,
+    ReplicationProtocolError,
     ServerError,
+    XLogData,
 )
 
 _TIMEOUT_S: Final = 10.0
 _RECEIVE_BYTES: Final = 1 << 18
 _EXISTS: Final = "42710"
 _AWAY: Final = ("08", "57", "53", "40", _EXISTS)
-"""Beginnings of the error codes that go away by waiting; a slot that just appeared is then found."""
+"""Classes of error codes that are retried; a slot that was just created is found by the retry."""
 _SLOT_IN_USE: Final = "55006"
 _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
@@ -43,7 +43,7 @@ class _RejectedOverTls(ConnectError):
 
 
 class ReplicationConnection:
-    """Logged in for replication: commands first, then the change stream."""
+    """An authenticated connection in replication mode: commands first, then the change stream."""
 
     def __init__(self, address: Address, options: dict[str, str]) -> None:
         self._address = address
@@ -56,11 +56,11 @@ class ReplicationConnection:
     def _connect(self, mode: str, options: dict[str, str]) -> None:
         address = self._address
         self._reader = MessageReader()
-        self._waiting: list[Message] = []
+        self._waiting: list[BackendMessage] = []
         try:
             self._socket = socket.create_connection((address.host, address.port), _TIMEOUT_S)
         except OSError as error:
-            raise RetriableError(f"{address} is away: {error}") from error
+            raise RetriableError(f"{address} is unavailable: {error}") from error
         try:
             self._start_tls(mode)
             self._log_in(options)
@@ -94,10 +94,10 @@ class ReplicationConnection:
                 "does not work, connect in plain text with sslmode=disable."
             ) from error
         except OSError as error:
-            raise RetriableError(f"{self._address} is away: {error}") from error
+            raise RetriableError(f"{self._address} is unavailable: {error}") from error
         if offer != b"N":
             raise RetriableError(
-                f"{self._address} closed the connection, or is no PostgreSQL server."
+                f"{self._address} closed the connection, or is not a PostgreSQL server."
             )
         if mode != "prefer":
             raise ConnectError(f"{self._address} offers no TLS, which sslmode={mode} demands.")
@@ -106,11 +106,11 @@ class ReplicationConnection:
         user = self._address.user or ""
         self._send(protocol.startup(user, self._address.database, options))
         scram: ScramExchange | None = None
-        while (answer := self._next()).kind != b"Z":
-            if answer.kind != b"R":
+        while (message := self._next_or_raise()).kind != b"Z":
+            if message.kind != b"R":
                 continue
-            step = int.from_bytes(answer.body[:4], "big")
-            rest = bytes(answer.body[4:])
+            step = int.from_bytes(message.body[:4], "big")
+            rest = bytes(message.body[4:])
             if step == 3:
                 self._send(protocol.password(self._password))
             elif step == 5:
@@ -120,15 +120,16 @@ class ReplicationConnection:
             elif step in {11, 12} and scram is not None:
                 self._continue_scram(scram, step, rest)
             elif step:
-                raise ConnectError(f"{self._address} wants a login that is not known here.")
+                raise ConnectError(f"{self._address} requires unsupported authentication {step}.")
 
     def _begin_scram(self, offered: list[str]) -> ScramExchange:
         known = [name for name in offered if name in _MECHANISMS]
         if not known:
-            raise ConnectError(f"{self._address} wants a login that is not known here.")
+            names = ", ".join(filter(None, offered))
+            raise ConnectError(f"{self._address} offers only unsupported SASL mechanisms: {names}.")
         tls = self._socket if isinstance(self._socket, ssl.SSLSocket) else None
         try:
-            # The server takes the user's name from the startup message, and ignores this one.
+            # PostgreSQL uses the user name of the startup message, and ignores the one of SCRAM.
             scram = ScramExchange(known, "", _prepared(self._password), tls)
         except AuthenticationFailed as error:
             raise ConnectError(f"{self._address}: {error}") from None
@@ -147,42 +148,42 @@ class ReplicationConnection:
     @property
     def _password(self) -> str:
         if self._address.password is None:
-            raise ConnectError(f"{self._address} asks for a password: set database.password.")
+            raise ConnectError(f"{self._address} requires a password: set database.password.")
         return self._address.password
 
     def command(self, text: str) -> list[list[str | None]]:
-        """Run a command of the replication protocol; the rows that it returns."""
+        """Run a command of the replication protocol, and return its rows."""
         self._send(protocol.query(text))
         rows: list[list[str | None]] = []
         failure: ConnectError | None = None
-        while (answer := self._next_of_any_kind()).kind != b"Z":
-            if answer.kind == b"D":
-                rows.append(protocol.parse_row(answer.body))
-            elif answer.kind == b"E" and failure is None:
-                failure = self._told(protocol.parse_error(answer.body))
+        while (message := self._next()).kind != b"Z":
+            if message.kind == b"D":
+                rows.append(protocol.parse_row(message.body))
+            elif message.kind == b"E" and failure is None:
+                failure = self._to_connect_error(protocol.parse_error(message.body))
         if failure is not None:
             raise failure
         return rows
 
-    def identify(self) -> Server:
-        """Which server this is, and how far its log is on disk."""
+    def identify(self) -> SystemIdentity:
+        """The server's identity, and how far its WAL is flushed."""
         ((system, timeline, lsn, *_),) = self.command("IDENTIFY_SYSTEM")
-        return Server(system or "", int(timeline or 0), protocol.parse_lsn(lsn or ""))
+        return SystemIdentity(system or "", int(timeline or 0), protocol.parse_lsn(lsn or ""))
 
     def timeline_history(self, timeline: int) -> str:
-        """Where the timelines end from which this one descends."""
+        """The history file of a timeline: where those end that it descends from."""
         ((_, content),) = self.command(f"TIMELINE_HISTORY {timeline}")
         return content or ""
 
     def create_slot(self, name: str) -> tuple[int, str]:
-        """Make a slot; from where its changes come, and the name of the snapshot before them."""
+        """Create a slot; returns its first LSN, and the name of the snapshot of all rows before it."""
         command = f'CREATE_REPLICATION_SLOT "{name}" LOGICAL pgoutput EXPORT_SNAPSHOT'
         (row,) = self.command(command)
         return protocol.parse_lsn(row[1] or ""), row[2] or ""
 
     def start_streaming(self, slot: str, lsn: int, publication: str) -> None:
-        """From now on changes come, of the transactions that ended after `lsn`."""
-        # A list of identifiers, within a literal.
+        """Start the change stream, with the transactions that were committed after `lsn`."""
+        # A list of identifiers within a string literal.
         names = f'"{publication.replace(_QUOTE, _QUOTE * 2)}"'.replace("'", "''")
         self._send(
             protocol.query(
@@ -190,18 +191,18 @@ class ReplicationConnection:
                 f"(proto_version '1', publication_names '{names}')"
             )
         )
-        while self._next().kind != b"W":
+        while self._next_or_raise().kind != b"W":
             pass
 
-    def receive(self, timeout: float) -> list[Changes | Keepalive]:
-        """What has come, after waiting for it up to `timeout` seconds."""
-        found: list[Changes | Keepalive] = []
+    def receive(self, timeout: float) -> list[XLogData | Keepalive]:
+        """What arrives within `timeout` seconds."""
+        found: list[XLogData | Keepalive] = []
         messages, self._waiting = self._waiting, []
         for message in messages or self._arrived(timeout):
             if message.kind == b"E":
-                raise self._told(protocol.parse_error(message.body))
+                raise self._to_connect_error(protocol.parse_error(message.body))
             if message.kind == b"c":
-                raise RetriableError(f"{self._address} has ended the change stream.")
+                raise RetriableError(f"{self._address} ended the change stream.")
             if message.kind == b"d":
                 copied = protocol.parse_copied(message.body)
                 if copied is not None:
@@ -209,11 +210,11 @@ class ReplicationConnection:
         return found
 
     def send_status(self, written: int, flushed: int, *, ask: bool = False) -> None:
-        """Say how far we are; `ask` for how far the server is."""
+        """Confirm positions (standby status update); `ask` requests a keepalive in reply."""
         self._send(protocol.status(written, flushed, datetime.now(UTC), ask=ask))
 
     def close(self) -> None:
-        """Say good-bye, so that the slot is free at once, and close."""
+        """Terminate the session first, so that the slot is free at once."""
         with contextlib.suppress(OSError):
             self._socket.settimeout(1.0)
             self._socket.sendall(protocol.message(b"c", b"") + protocol.message(b"X", b""))
@@ -224,64 +225,66 @@ class ReplicationConnection:
             self._socket.settimeout(_TIMEOUT_S)
             self._socket.sendall(data)
         except OSError as error:
-            raise RetriableError(f"{self._address} is away: {error}") from error
+            raise RetriableError(f"{self._address} is unavailable: {error}") from error
 
-    def _next(self) -> Message:
-        message = self._next_of_any_kind()
+    def _next_or_raise(self) -> BackendMessage:
+        message = self._next()
         if message.kind == b"E":
             error = protocol.parse_error(message.body)
             is_encrypted = isinstance(self._socket, ssl.SSLSocket)
             if error.code == _NOT_ADMITTED and is_encrypted and self._address.ssl == "prefer":
                 raise _RejectedOverTls(error.text)
-            raise self._told(error)
+            raise self._to_connect_error(error)
         return message
 
-    def _next_of_any_kind(self) -> Message:
+    def _next(self) -> BackendMessage:
         deadline = time.monotonic() + _TIMEOUT_S * 6
         while not self._waiting:
             if time.monotonic() > deadline:
-                raise RetriableError(f"{self._address} does not answer.")
+                raise RetriableError(f"{self._address} does not respond.")
             self._waiting = self._arrived(_TIMEOUT_S)
         return self._waiting.pop(0)
 
-    def _arrived(self, timeout: float) -> list[Message]:
+    def _arrived(self, timeout: float) -> list[BackendMessage]:
         try:
             self._socket.settimeout(max(timeout, 0.001))
             data = self._socket.recv(_RECEIVE_BYTES)
             if not data:
-                raise RetriableError(f"{self._address} has closed the connection.")
+                raise RetriableError(f"{self._address} closed the connection.")
             return self._reader.feed(data)
         except TimeoutError:
             return []
         except OSError as error:
-            raise RetriableError(f"{self._address} is away: {error}") from error
-        except ProtocolError as error:
-            raise ConnectError(f"{self._address} is no PostgreSQL server: {error}") from error
+            raise RetriableError(f"{self._address} is unavailable: {error}") from error
+        except ReplicationProtocolError as error:
+            raise ConnectError(f"{self._address} is not a PostgreSQL server: {error}") from error
 
-    def _told(self, error: ServerError) -> ConnectError:
-        """The server's error in our words, with what to do about it."""
+    def _to_connect_error(self, error: ServerError) -> ConnectError:
+        """The server's error, with what to do about it."""
         text = f"{self._address}: {error.text}" + (f" ({error.detail})" if error.detail else "")
         if error.code.startswith(_AWAY):
             return RetriableError(text)
         if error.code == _SLOT_IN_USE:
-            return RetriableError(f"{text}. Another reader has the slot; waiting until it is free.")
+            return RetriableError(
+                f"{text}. Another client uses the slot; waiting until it is free."
+            )
         if error.code == _NOT_READY and "wal_level" in error.text:
             return ConnectError(
-                f"{self._address} writes no changes for others to read: set wal_level = logical in "
+                f"{self._address} does not support logical replication: set wal_level = logical in "
                 "postgresql.conf and restart the server."
             )
         if error.code in {_NOT_READY, _UNKNOWN}:
             return ConnectError(f"{text}. Changes may be missing. {RESET}")
         if error.code == _NO_RIGHT or "pg_hba" in error.text:
             return ConnectError(
-                f"{text}. The user needs the right to replicate: ALTER ROLE "
+                f"{text}. The user needs the REPLICATION attribute: ALTER ROLE "
                 f'"{self._address.user}" REPLICATION, and a line for it in pg_hba.conf.'
             )
         return ConnectError(f"{text}.")
 
 
 def _tls_context(mode: str) -> ssl.SSLContext:
-    """`prefer` and `require` encrypt; the other modes check who the server is, too."""
+    """`prefer` and `require` encrypt only; the other modes also verify the certificate."""
     context = ssl.create_default_context()
     context.check_hostname = mode == "verify-full"
     if mode in {"prefer", "require"}:
@@ -290,7 +293,7 @@ def _tls_context(mode: str) -> ssl.SSLContext:
 
 
 def _prepared(password: str) -> str:
-    """As PostgreSQL stores passwords: after SASLprep, or as they are where that refuses them."""
+    """As PostgreSQL stores passwords: after SASLprep (RFC 4013), or unchanged where it fails."""
     try:
         prepared: str = saslprep(password)
     except scramp.ScramException:

@@ -1,7 +1,7 @@
-"""Whether the server still has everything after a position, so that the change stream has no gap.
+"""Whether the server still has all changes after a position, so that the change stream has no gap.
 
 Only what is stored as a source offset is confirmed to the server. So a slot whose confirmed position
-is behind the stored one is ours, and one that is ahead was recreated or read by another client.
+is not ahead of the stored one is unchanged; one that is ahead was recreated or read by another client.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,20 +12,21 @@ from strom.connect.connectors.postgres_changes.positions import Position
 from strom.connect.connectors.postgres_changes.protocol import format_lsn, parse_lsn
 
 RESET: Final = (
-    "To begin with a new snapshot, stop the connector, reset its offsets (DELETE "
+    "To start with a new snapshot, stop the connector, reset its offsets (DELETE "
     "/connectors/NAME/offsets) and resume it."
 )
 
 
 class Slot(NamedTuple):
-    """A replication slot as it is."""
+    """The state of a replication slot."""
 
     confirmed: int
     lost: bool
+    """Whether the server removed WAL that the slot needs."""
 
 
-class Server(NamedTuple):
-    """What a server says of itself, and how far its log is."""
+class SystemIdentity(NamedTuple):
+    """The response to IDENTIFY_SYSTEM: the server's identity, and where its WAL ends."""
 
     system: str
     timeline: int
@@ -40,7 +41,7 @@ class Origin(NamedTuple):
 
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> Self | None:
-        """From a source offset; None if it is one of strom 0.1.0, which did not store it."""
+        """Read a source offset; None for one of strom 0.1.0, which did not store the server."""
         if "system" not in offset:
             return None
         return cls(str(offset["system"]), int(offset["timeline"]))
@@ -55,13 +56,13 @@ def refuse_other_slot(name: str, slot: Slot | None, position: Position) -> None:
         )
     if slot.lost:
         raise ConnectError(
-            f"The server removed log files that the replication slot {name} needs (see "
+            f"The server removed WAL that the replication slot {name} needs (see "
             f"max_slot_wal_keep_size), and with them changes after {format_lsn(position.lsn)}. Drop "
             f"the slot: SELECT pg_drop_replication_slot('{name}'). {RESET}"
         )
     if slot.confirmed > position.lsn:
         raise ConnectError(
-            f"The replication slot {name} begins at {format_lsn(slot.confirmed)}, but the connector "
+            f"The replication slot {name} starts at {format_lsn(slot.confirmed)}, but the connector "
             f"has read up to {format_lsn(position.lsn)}: the slot was recreated or advanced, or another "
             f"client reads it, and the changes between are missing. {RESET} If they do not matter, "
             f'set "lsn" of the offset to {slot.confirmed} instead.'
@@ -69,9 +70,9 @@ def refuse_other_slot(name: str, slot: Slot | None, position: Position) -> None:
 
 
 def refuse_other_server(
-    position: Position, stored: Origin | None, server: Server, history: Callable[[int], str]
+    position: Position, stored: Origin | None, server: SystemIdentity, history: Callable[[int], str]
 ) -> None:
-    """Raise ConnectError unless the position is one in this server's log.
+    """Raise ConnectError unless the position is in this server's WAL.
 
     `history` returns the history file of a timeline, as PostgreSQL writes it.
     """
@@ -93,13 +94,13 @@ def refuse_other_server(
             )
     if reached > server.lsn:
         raise ConnectError(
-            f"The server's log ends at {format_lsn(server.lsn)}, but the connector has read up to "
+            f"The server's WAL ends at {format_lsn(server.lsn)}, but the connector has read up to "
             f"{format_lsn(reached)}: the database was restored from an older state. {RESET}"
         )
 
 
 def _end_of(timeline: int, history: str) -> int | None:
-    """Where a timeline ends that another one goes on from; None if it does not."""
+    """Where a timeline ends in a descendant's history; None if it is not an ancestor."""
     for line in history.splitlines():
         number, _, rest = line.partition("\t")
         if number.strip() == str(timeline):

@@ -1,4 +1,4 @@
-"""Changes as records: keys, envelopes in Debezium's form, tombstones.
+"""Changes as records: keys, envelopes in Debezium's format, tombstones.
 
 An envelope has the row `before` and `after`, the `op`eration (r: read in a snapshot, c: created, u:
 updated, d: deleted, t: truncated), its `source`, and when it was seen (`ts_ms`).
@@ -42,8 +42,8 @@ SOURCE: Final = struct(
 )
 
 
-class Where(NamedTuple):
-    """Where a change comes from, apart from its table."""
+class SourceInfo(NamedTuple):
+    """The `source` of an envelope, apart from its table."""
 
     ts_ms: int
     lsn: int
@@ -52,14 +52,14 @@ class Where(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Key and value of a record to be."""
+    """Key and value of a record."""
 
     key: dict[str, Any] | None
     value: dict[str, Any] | None
 
 
-class TableForm:
-    """How the rows of one table, as it is at one time, become records."""
+class TableConverter:
+    """Converts rows of one table, as it was at one time, to records."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TableForm:
         self._parsers = [one.parse for one in types]
         self._unavailable = [_placeholder(one.schema, unavailable) for one in types]
         self._keys = [name for name in self._names if name in key.columns]
-        # Whether a column can be null is not told; only a key surely cannot.
+        # The stream does not contain NOT NULL constraints; only key columns are certainly not null.
         required = frozenset() if key.can_be_null else key.columns
         fields = {
             name: one.schema if name in required else optional(one.schema)
@@ -105,26 +105,26 @@ class TableForm:
             name=f"{self.topic}.Envelope",
         )
 
-    def same_as(self, other: "TableForm") -> bool:
-        """Whether rows become the same: then this one stays, and its schemas stay known."""
+    def same_as(self, other: "TableConverter") -> bool:
+        """Whether both convert alike: then this one is kept, and its schemas stay cached."""
         return (self.topic, self.key_schema, self.value_schema) == (
             other.topic,
             other.key_schema,
             other.value_schema,
         ) and self.relation == other.relation
 
-    def read(self, values: Sequence[str | None], where: Where, now_ms: int) -> Entry:
-        """A row that a snapshot found."""
+    def read(self, values: Sequence[str | None], where: SourceInfo, now_ms: int) -> Entry:
+        """Convert a row of a snapshot."""
         row = self._row(tuple(values), where)
         return Entry(self._key(row), self._envelope("r", None, row, where, now_ms))
 
     def entries(
-        self, change: Insert | Update | Delete | Truncate, where: Where, now_ms: int
+        self, change: Insert | Update | Delete | Truncate, where: SourceInfo, now_ms: int
     ) -> list[Entry | None]:
-        """What a change becomes: mostly one record, for a delete two, for a new key three.
+        """The records of a change: mostly one, for a delete two, for a changed key three.
 
-        None stands for a tombstone that is not wanted: the records of a change are counted, and
-        their numbers must not depend on settings, which may be others after a restart.
+        None stands for a disabled tombstone: positions count the records of a change, and these
+        counts must not depend on settings, which may differ after a restart.
         """
         match change:
             case Insert(_, new):
@@ -137,11 +137,11 @@ class TableForm:
             case Truncate():
                 return [Entry(None, self._envelope("t", None, None, where, now_ms))]
 
-    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry | None]:
+    def _updated(self, change: Update, where: SourceInfo, now_ms: int) -> list[Entry | None]:
         before = None if change.old is None else self._row(change.old, where)
         new = change.new
-        if change.old is not None and change.old_is_whole:
-            # An untouched long value is not sent anew, but the old row has it.
+        if change.old is not None and change.old_is_full:
+            # The new row lacks an unchanged TOAST value, but the full old row has it.
             new = tuple(
                 old if value is UNCHANGED else value
                 for value, old in zip(new, change.old, strict=True)
@@ -153,12 +153,12 @@ class TableForm:
             return [*self._deleted(before, where, now_ms), created]
         return [Entry(key, self._envelope("u", before, after, where, now_ms))]
 
-    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry | None]:
+    def _deleted(self, row: dict[str, Any], where: SourceInfo, now_ms: int) -> list[Entry | None]:
         key = self._key(row)
         tombstone = Entry(key, None) if self._tombstones and key is not None else None
         return [Entry(key, self._envelope("d", row, None, where, now_ms)), tombstone]
 
-    def _row(self, values: Tuple, where: Where) -> dict[str, Any]:
+    def _row(self, values: Tuple, where: SourceInfo) -> dict[str, Any]:
         try:
             row: dict[str, Any] = {
                 name: value
@@ -174,8 +174,8 @@ class TableForm:
                     row[name] = placeholder
         return row
 
-    def _unreadable(self, values: Tuple, where: Where) -> ConnectError:
-        """Which column holds a value that cannot be converted, and why."""
+    def _unreadable(self, values: Tuple, where: SourceInfo) -> ConnectError:
+        """The error that names the column whose value cannot be converted."""
         for column, value, parse in zip(self.relation.columns, values, self._parsers, strict=False):
             try:
                 if parse is not None and isinstance(value, str):
@@ -184,9 +184,8 @@ class TableForm:
                 reason = str(error).rstrip(".")
                 return ConnectError(
                     f"Column {column.name} of table {self.table} has a value that cannot be converted, "
-                    f"in the row at {format_lsn(where.lsn)}: {reason}. The column's type is that of "
-                    f"SELECT {column.type}::regtype. Change it, or leave the table out by "
-                    "table.exclude.list."
+                    f"in the row at {format_lsn(where.lsn)}: {reason}. SELECT {column.type}::regtype "
+                    "shows the column's type. Change it, or exclude the table with table.exclude.list."
                 )
         return ConnectError(
             f"A row of table {self.table} at {format_lsn(where.lsn)} has {len(values)} values for "
@@ -201,7 +200,7 @@ class TableForm:
         operation: str,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
-        where: Where,
+        where: SourceInfo,
         now_ms: int,
     ) -> dict[str, Any]:
         source = {
@@ -222,7 +221,7 @@ class TableForm:
 
 
 def _placeholder(schema: Schema, text: str) -> Any:
-    """What can stand for a value that was not sent; null where the type has no place for a text."""
+    """The placeholder for a value that was not sent; null for types that cannot hold the text."""
     if schema.type is Type.STRING:
         return text
     return text.encode() if schema.type is Type.BYTES and schema.name is None else None

@@ -1,11 +1,11 @@
-"""What the plugin `pgoutput` says (version 1 of its protocol): transactions, tables, rows."""
+"""Decodes the output plugin `pgoutput` (protocol version 1): transactions, tables, rows."""
 
 import struct
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
-from strom.connect.connectors.postgres_changes.protocol import EPOCH, ProtocolError
+from strom.connect.connectors.postgres_changes.protocol import EPOCH, ReplicationProtocolError
 
 _TEXT, _NULL, _UNTOUCHED = b"tnu"
 _U32: Final = struct.Struct("!I")
@@ -20,14 +20,14 @@ class _Unchanged(Enum):
 
 
 UNCHANGED: Final = _Unchanged.UNCHANGED
-"""A long value that an update did not touch: the server does not send it."""
+"""An unchanged TOAST value, which the server does not send with an update."""
 
 Value = str | None | _Unchanged
 Tuple = tuple[Value, ...]
 
 
 class Begin(NamedTuple):
-    """A transaction; all that follows up to its Commit belongs to it."""
+    """The beginning of a transaction; all events up to its Commit belong to it."""
 
     commit_lsn: int
     at: datetime
@@ -35,7 +35,7 @@ class Begin(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """The end of a transaction. From `end_lsn` on everything is new."""
+    """The end of a transaction; the next one is after `end_lsn`."""
 
     commit_lsn: int
     end_lsn: int
@@ -43,13 +43,13 @@ class Commit(NamedTuple):
 
 
 class RelationColumn(NamedTuple):
-    """A column as the change stream knows it."""
+    """A column in the description of a table."""
 
     name: str
     type: int
     modifier: int
     identity: bool
-    """Whether it is one of those by which the server tells rows apart."""
+    """Whether it is part of the table's replica identity."""
 
 
 class Relation(NamedTuple):
@@ -64,32 +64,28 @@ class Relation(NamedTuple):
 
 
 class Insert(NamedTuple):
-    """A new row."""
-
     relation: int
     new: Tuple
 
 
 class Update(NamedTuple):
-    """A changed row; `old` is what it was, wholly (`old_is_whole`), by its key, or not told."""
+    """An updated row; `old` is the full old row (`old_is_full`), only its key, or not sent."""
 
     relation: int
     old: Tuple | None
-    old_is_whole: bool
+    old_is_full: bool
     new: Tuple
 
 
 class Delete(NamedTuple):
-    """A row that is gone; `old` has its key, or all of it."""
+    """A deleted row; `old` is the full row (`old_is_full`), or only its key."""
 
     relation: int
     old: Tuple
-    old_is_whole: bool
+    old_is_full: bool
 
 
 class Truncate(NamedTuple):
-    """Tables that were emptied."""
-
     relations: tuple[int, ...]
 
 
@@ -110,7 +106,7 @@ class _Reader:
     def byte(self) -> bytes:
         self.at += 1
         if self.at > len(self._body):
-            raise ProtocolError("a change that ends too early")
+            raise ReplicationProtocolError("truncated event")
         return bytes(self._body[self.at - 1 : self.at])
 
     def text(self) -> str:
@@ -129,20 +125,20 @@ class _Reader:
                 start = at + _U32.size
                 at = start + _U32.unpack_from(body, at)[0]
                 if at > len(body):
-                    raise ProtocolError("a value that ends too early")
+                    raise ReplicationProtocolError("truncated value")
                 values.append(str(body[start:at], "utf-8"))
             elif kind == _NULL:
                 values.append(None)
             elif kind == _UNTOUCHED:
                 values.append(UNCHANGED)
             else:
-                raise ProtocolError(f"a value of kind {kind}")
+                raise ReplicationProtocolError(f"unknown kind of value {kind}")
         self.at = at
         return tuple(values)
 
 
 def decode(body: memoryview) -> Event | None:
-    """One event; None for what says nothing about rows (types, origins, messages)."""
+    """Decode one event; None for those that are not about rows (types, origins, messages)."""
     reader = _Reader(body)
     kind = reader.byte()
     try:
@@ -155,10 +151,10 @@ def decode(body: memoryview) -> Event | None:
                 return _delete(reader)
             case b"B":
                 lsn, micros, transaction = reader.unpack(_BEGIN)
-                return Begin(lsn, _moment(micros), transaction)
+                return Begin(lsn, _timestamp(micros), transaction)
             case b"C":
                 _, lsn, end, micros = reader.unpack(_COMMIT)
-                return Commit(lsn, end, _moment(micros))
+                return Commit(lsn, end, _timestamp(micros))
             case b"R":
                 return _relation(reader)
             case b"T":
@@ -166,14 +162,14 @@ def decode(body: memoryview) -> Event | None:
             case b"Y" | b"O" | b"M":
                 return None
     except (struct.error, ValueError, IndexError) as error:
-        raise ProtocolError(f"a change that makes no sense: {error}") from None
-    raise ProtocolError(f"a change of kind {kind!r}")
+        raise ReplicationProtocolError(f"malformed event: {error}") from None
+    raise ReplicationProtocolError(f"unknown kind of event {kind!r}")
 
 
 def _insert(reader: _Reader) -> Insert:
     (relation,) = reader.unpack(_U32)
     if reader.byte() != b"N":
-        raise ProtocolError("an insert without a row")
+        raise ReplicationProtocolError("insert without a row")
     return Insert(relation, reader.row())
 
 
@@ -181,20 +177,20 @@ def _update(reader: _Reader) -> Update:
     (relation,) = reader.unpack(_U32)
     kind = reader.byte()
     old = None
-    whole = kind == b"O"
+    is_full = kind == b"O"
     if kind in {b"K", b"O"}:
         old = reader.row()
         kind = reader.byte()
     if kind != b"N":
-        raise ProtocolError("an update without a row")
-    return Update(relation, old, whole, reader.row())
+        raise ReplicationProtocolError("update without a row")
+    return Update(relation, old, is_full, reader.row())
 
 
 def _delete(reader: _Reader) -> Delete:
     (relation,) = reader.unpack(_U32)
     kind = reader.byte()
     if kind not in {b"K", b"O"}:
-        raise ProtocolError("a delete without a row")
+        raise ReplicationProtocolError("delete without a row")
     return Delete(relation, reader.row(), kind == b"O")
 
 
@@ -216,8 +212,8 @@ def _relation(reader: _Reader) -> Relation:
     return Relation(oid, schema or "pg_catalog", name, identity, tuple(columns))
 
 
-def _moment(micros: int) -> datetime:
+def _timestamp(micros: int) -> datetime:
     try:
         return EPOCH + timedelta(microseconds=micros)
     except OverflowError:
-        raise ProtocolError(f"a moment {micros} µs from 2000 is none") from None
+        raise ReplicationProtocolError(f"timestamp of {micros} µs is out of range") from None

@@ -1,7 +1,7 @@
-"""The part of PostgreSQL's protocol that replication needs, as bytes ↔ values.
+"""The part of PostgreSQL's frontend/backend protocol that replication needs, as bytes ↔ values.
 
-Messages of the server are one letter, a length and a body. While changes stream, both sides send
-copy data ('d'), whose first letter tells what is inside.
+A backend message is a letter for its kind, a length and a body. While changes stream, both sides send
+CopyData ('d'), whose first letter is the kind of its content.
 """
 
 import hashlib
@@ -18,15 +18,15 @@ _HEAD: Final = struct.Struct("!cI")
 _XLOG_DATA: Final = struct.Struct("!cQQQ")
 _KEEPALIVE: Final = struct.Struct("!cQQ?")
 _STATUS: Final = struct.Struct("!cQQQq?")
-MOST_BYTES: Final = 1 << 30
+MAX_MESSAGE_BYTES: Final = 1 << 30
 
 
-class ProtocolError(Exception):
-    """Bytes that no PostgreSQL server sends."""
+class ReplicationProtocolError(Exception):
+    """Bytes that violate PostgreSQL's replication protocol."""
 
 
-class Message(NamedTuple):
-    """One message of the server."""
+class BackendMessage(NamedTuple):
+    """A message of the server."""
 
     kind: bytes
     body: memoryview
@@ -34,15 +34,15 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerError:
-    """What an error message of the server says."""
+    """The fields of an ErrorResponse."""
 
     code: str
     text: str
     detail: str
 
 
-class Changes(NamedTuple):
-    """A piece of the change stream, for the decoder of the plugin's output."""
+class XLogData(NamedTuple):
+    """A piece of the change stream, to be decoded by `pgoutput.decode`."""
 
     start: int
     end: int
@@ -50,42 +50,42 @@ class Changes(NamedTuple):
 
 
 class Keepalive(NamedTuple):
-    """The server is alive, has sent everything up to here, and may want an answer."""
+    """The server has sent everything up to here, and may request a status update at once."""
 
     end: int
-    wants_answer: bool
+    wants_reply: bool
 
 
 class MessageReader:
-    """Cuts what is received into messages."""
+    """Splits the received bytes into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
-        """The messages that are whole now."""
+    def feed(self, data: bytes) -> list[BackendMessage]:
+        """Add received bytes; returns the messages that are complete."""
         self._buffer += data
         ends: list[int] = []
         at = 0
         while len(self._buffer) - at >= _HEAD.size:
             _, size = _HEAD.unpack_from(self._buffer, at)
-            if not 4 <= size <= MOST_BYTES:
-                raise ProtocolError(f"a message of {size} bytes")
+            if not 4 <= size <= MAX_MESSAGE_BYTES:
+                raise ReplicationProtocolError(f"invalid message length {size}")
             if at + 1 + size > len(self._buffer):
                 break
             at += 1 + size
             ends.append(at)
-        whole = memoryview(bytes(self._buffer[:at]))
+        complete = memoryview(bytes(self._buffer[:at]))
         del self._buffer[:at]
         starts = [0, *ends]
         return [
-            Message(bytes(whole[start : start + 1]), whole[start + _HEAD.size : end])
+            BackendMessage(bytes(complete[start : start + 1]), complete[start + _HEAD.size : end])
             for start, end in zip(starts, ends, strict=False)
         ]
 
 
 def startup(user: str, database: str, options: Mapping[str, str]) -> bytes:
-    """The first message: who wants what, on a connection for logical replication."""
+    """The StartupMessage of a connection for logical replication."""
     settings = {"user": user, "database": database, "replication": "database", **options}
     body = b"".join(
         name.encode() + b"\0" + value.encode() + b"\0" for name, value in settings.items()
@@ -94,39 +94,37 @@ def startup(user: str, database: str, options: Mapping[str, str]) -> bytes:
 
 
 def message(kind: bytes, body: bytes) -> bytes:
-    """A message of ours."""
+    """A frontend message of a kind."""
     return _HEAD.pack(kind, len(body) + 4) + body
 
 
 def query(statement: str) -> bytes:
-    """A statement in the simple protocol, the only one that replication connections have."""
+    """A Query: replication connections support the simple protocol only."""
     return message(b"Q", statement.encode() + b"\0")
 
 
 def password(text: str) -> bytes:
-    """A password, or what stands for it."""
+    """A PasswordMessage, with the password or its MD5 hash."""
     return message(b"p", text.encode() + b"\0")
 
 
 def sasl_begin(mechanism: str, first: bytes) -> bytes:
-    """The mechanism that the client chose, and its first words."""
+    """A SASLInitialResponse: the chosen mechanism and the client-first-message."""
     body = mechanism.encode() + b"\0" + struct.pack("!I", len(first)) + first
     return message(b"p", body)
 
 
-def sasl_continue(answer: bytes) -> bytes:
-    """The client's next words."""
-    return message(b"p", answer)
+def sasl_continue(response: bytes) -> bytes:
+    return message(b"p", response)
 
 
 def md5_password(user: str, secret: str, salt: bytes) -> str:
-    """The old way to prove a password without sending it."""
+    """The hash for AuthenticationMD5Password, which servers before SCRAM require."""
     inner = hashlib.md5((secret + user).encode(), usedforsecurity=False).hexdigest()
     return "md5" + hashlib.md5(inner.encode() + salt, usedforsecurity=False).hexdigest()
 
 
 def parse_error(body: memoryview) -> ServerError:
-    """The fields of an error: each a letter and a text."""
     fields = {
         part[:1]: part[1:].decode(errors="replace") for part in bytes(body).split(b"\0") if part
     }
@@ -134,7 +132,7 @@ def parse_error(body: memoryview) -> ServerError:
 
 
 def parse_row(body: memoryview) -> list[str | None]:
-    """The values of a row, as text."""
+    """The values of a DataRow, as text."""
     (count,) = struct.unpack_from("!H", body)
     values: list[str | None] = []
     at = 2
@@ -149,33 +147,32 @@ def parse_row(body: memoryview) -> list[str | None]:
     return values
 
 
-def parse_copied(body: memoryview) -> Changes | Keepalive | None:
-    """What copy data holds; None for what a later server may have invented."""
+def parse_copied(body: memoryview) -> XLogData | Keepalive | None:
+    """The content of CopyData; None for a kind that only later servers have."""
     kind = bytes(body[:1])
     try:
         if kind == b"w":
             _, start, end, _ = _XLOG_DATA.unpack_from(body)
-            return Changes(start, end, body[_XLOG_DATA.size :])
+            return XLogData(start, end, body[_XLOG_DATA.size :])
         if kind == b"k":
-            _, end, _, wants_answer = _KEEPALIVE.unpack_from(body)
-            return Keepalive(end, wants_answer)
+            _, end, _, wants_reply = _KEEPALIVE.unpack_from(body)
+            return Keepalive(end, wants_reply)
     except struct.error as error:
-        raise ProtocolError(f"copy data that ends too early: {error}") from None
+        raise ReplicationProtocolError(f"truncated CopyData: {error}") from None
     return None
 
 
 def status(written: int, flushed: int, now: datetime, *, ask: bool = False) -> bytes:
-    """Tell the server how far we are: it keeps what comes after `flushed`."""
+    """A standby status update: the server keeps its WAL after `flushed` for the slot."""
     micros = (now - EPOCH) // timedelta(microseconds=1)
     return message(b"d", _STATUS.pack(b"r", written, flushed, flushed, micros, ask))
 
 
 def format_lsn(lsn: int) -> str:
-    """A place in the server's log as the server writes it."""
+    """An LSN in PostgreSQL's notation, as in 16/B374D848."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def parse_lsn(text: str) -> int:
-    """A place in the server's log from the server's way to write it."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)

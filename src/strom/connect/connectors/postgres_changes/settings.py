@@ -1,4 +1,4 @@
-"""What can be said about following the changes of tables."""
+"""Settings of the PostgresChanges source."""
 
 import re
 from collections.abc import Mapping
@@ -7,25 +7,29 @@ from dataclasses import dataclass
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 from strom.connect.connectors.databases.address import POSTGRES, Address
 from strom.connect.connectors.postgres_changes.names import (
-    LONGEST_TOPIC,
-    is_topic,
+    MAX_TOPIC_LENGTH,
+    is_topic_name,
     parse_list,
 )
 from strom.model.patterns import compile_pattern
 
-_LONGEST_NAME = 63
+_MAX_NAME_BYTES = 63
 
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresChangesSettings(ConnectorSettings):
     """Settings of PostgresChanges, by the names that Debezium's connector has."""
 
-    host: str = setting("database.hostname", Kind.STRING, "Where the server is.", "", required=True)
-    port: int = setting("database.port", Kind.INT, "Its port.", 5432, minimum=1, maximum=65535)
+    host: str = setting(
+        "database.hostname", Kind.STRING, "The host of the server.", "", required=True
+    )
+    port: int = setting(
+        "database.port", Kind.INT, "The port of the server.", 5432, minimum=1, maximum=65535
+    )
     user: str = setting(
         "database.user",
         Kind.STRING,
-        "Who logs in; needs the right to replicate.",
+        "The user, which needs the REPLICATION attribute.",
         "",
         required=True,
     )
@@ -39,8 +43,8 @@ class PostgresChangesSettings(ConnectorSettings):
     ssl: str = setting(
         "database.sslmode",
         Kind.STRING,
-        "Whether to encrypt, and what to check of the server's certificate. As everywhere with "
-        "PostgreSQL, `prefer` encrypts if the server can.",
+        "Whether to encrypt, and how to verify the server's certificate. As with libpq, `prefer` "
+        "encrypts if the server offers TLS.",
         "prefer",
         choices=("disable", "prefer", "require", "verify-ca", "verify-full"),
     )
@@ -54,13 +58,13 @@ class PostgresChangesSettings(ConnectorSettings):
     include: str = setting(
         "table.include.list",
         Kind.STRING,
-        "The tables to follow, as schema.table; regular expressions that fit the whole name, "
+        "The tables to follow, as schema.table; regular expressions that match the whole name, "
         "separated by commas. A comma within one is written as `\\,`.",
         "",
         importance=Importance.HIGH,
     )
     exclude: str = setting(
-        "table.exclude.list", Kind.STRING, "Tables not to follow, in the same way.", ""
+        "table.exclude.list", Kind.STRING, "Tables to exclude, in the same syntax.", ""
     )
     key_columns: str = setting(
         "message.key.columns",
@@ -73,13 +77,13 @@ class PostgresChangesSettings(ConnectorSettings):
     slot: str | None = setting(
         "slot.name",
         Kind.STRING,
-        "The replication slot, which holds changes until they are delivered. Default: strom_ and the "
+        "The replication slot, which keeps changes until they are delivered. Default: strom_ and the "
         "prefix.",
     )
     drop_slot: bool = setting(
         "slot.drop.on.stop",
         Kind.BOOLEAN,
-        "Whether the slot is dropped when the task stops. Changes after that are not seen; for tests.",
+        "Whether to drop the slot when the task stops. Later changes are missed; for tests.",
         False,
         importance=Importance.LOW,
     )
@@ -89,8 +93,8 @@ class PostgresChangesSettings(ConnectorSettings):
     publication_mode: str = setting(
         "publication.autocreate.mode",
         Kind.STRING,
-        "filtered makes a publication of the followed tables, all_tables of all; disabled takes the "
-        "one that is there.",
+        "filtered creates a publication of the followed tables, all_tables one of all tables; disabled "
+        "uses the existing one.",
         "filtered",
         choices=("filtered", "all_tables", "disabled"),
     )
@@ -105,12 +109,16 @@ class PostgresChangesSettings(ConnectorSettings):
     snapshot_mode: str = setting(
         "snapshot.mode",
         Kind.STRING,
-        "initial begins with all rows that are there; no_data (or never) with the next change.",
+        "initial starts with a snapshot of all rows; no_data (or never) with the next change.",
         "initial",
         choices=("initial", "no_data", "never"),
     )
     fetch_size: int = setting(
-        "snapshot.fetch.size", Kind.INT, "Rows to read at once in a snapshot.", 5000, minimum=1
+        "snapshot.fetch.size",
+        Kind.INT,
+        "The number of rows per fetch in a snapshot.",
+        5000,
+        minimum=1,
     )
     batch_size: int = setting(
         "max.batch.size", Kind.INT, "About how many records one poll returns.", 5000, minimum=1
@@ -118,56 +126,54 @@ class PostgresChangesSettings(ConnectorSettings):
     tombstones: bool = setting(
         "tombstones.on.delete",
         Kind.BOOLEAN,
-        "Whether a delete is followed by a record without a value, for compacted topics.",
+        "Whether a delete is followed by a tombstone, for compacted topics.",
         True,
     )
     unavailable: str = setting(
         "unavailable.value.placeholder",
         Kind.STRING,
-        "What stands for a long value that an update did not touch and the server therefore did not "
-        "send.",
+        "The placeholder for an unchanged TOAST value, which the server does not send with an update.",
         "__debezium_unavailable_value",
     )
     numeric_mapping: str = setting(
         "decimal.handling.mode",
         Kind.STRING,
-        "precise keeps numeric(p, s) exact; double makes doubles of them.",
+        "precise keeps numeric(p, s) exact; double converts them to doubles.",
         "precise",
         choices=("precise", "double"),
     )
     heartbeat_ms: int = setting(
         "heartbeat.interval.ms",
         Kind.INT,
-        "How often a record says how far the change stream is though no row changed; 0 for never.",
+        "How often a heartbeat record stores the position while no followed row changes; 0 for never.",
         0,
         minimum=0,
     )
     heartbeat_prefix: str = setting(
         "topic.heartbeat.prefix",
         Kind.STRING,
-        "The topic of these records is this, a dot and topic.prefix.",
+        "The topic of heartbeat records is this prefix, a dot and topic.prefix.",
         "__debezium-heartbeat",
     )
 
     @property
     def slot_name(self) -> str:
-        """The slot: the one named, or one after the prefix."""
+        """The configured slot, or one named after the prefix."""
         usable = re.sub("[^a-z0-9_]", "_", self.topic_prefix.lower())
-        return self.slot or f"strom_{usable}"[:_LONGEST_NAME]
+        return self.slot or f"strom_{usable}"[:_MAX_NAME_BYTES]
 
     @property
     def publication_name(self) -> str:
-        """The publication: the one named, or one of the slot's name."""
+        """The configured publication, or one with the slot's name."""
         return self.publication or self.slot_name
 
     @property
     def include_patterns(self) -> tuple[str, ...]:
-        """The tables to follow; none for all."""
+        """The tables to follow; empty for all."""
         return parse_list(self.include)
 
     @property
     def exclude_patterns(self) -> tuple[str, ...]:
-        """The tables not to follow."""
         return parse_list(self.exclude)
 
     @property
@@ -177,30 +183,29 @@ class PostgresChangesSettings(ConnectorSettings):
         return tuple((table.strip(), frozenset(parse_list(columns))) for table, _, columns in items)
 
     def address(self) -> Address:
-        """The database, and who logs in."""
+        """The database's address with the credentials."""
         return Address(
             POSTGRES, self.host, self.port, self.database, self.user, self.password, self.ssl
         )
 
     def validate(self) -> Mapping[str, str]:
-        """What cannot be a name or a regular expression."""
         found: dict[str, str] = {}
-        if not re.fullmatch(f"[a-z0-9_]{{1,{_LONGEST_NAME}}}", self.slot_name):
+        if not re.fullmatch(f"[a-z0-9_]{{1,{_MAX_NAME_BYTES}}}", self.slot_name):
             found["slot.name"] = (
-                f"A slot's name has up to {_LONGEST_NAME} small letters, digits and underscores."
+                f"A slot's name has at most {_MAX_NAME_BYTES} lower-case letters, digits and underscores."
             )
         size = len(self.publication_name.encode())
-        if size > _LONGEST_NAME:
+        if size > _MAX_NAME_BYTES:
             found["publication.name"] = (
-                f"The name has {size} bytes, which exceeds PostgreSQL's limit of {_LONGEST_NAME}."
+                f"The name has {size} bytes, which exceeds PostgreSQL's limit of {_MAX_NAME_BYTES}."
             )
         for name, text in (
             ("topic.prefix", self.topic_prefix),
             ("topic.heartbeat.prefix", self.heartbeat_prefix),
         ):
-            if not is_topic(text):
+            if not is_topic_name(text):
                 found[name] = (
-                    f"{text} cannot begin a topic's name, which has up to {LONGEST_TOPIC} letters a-z "
+                    f"{text} cannot begin a topic name, which has at most {MAX_TOPIC_LENGTH} letters a-z "
                     "and A-Z, digits, dots, underscores and hyphens."
                 )
         for name, patterns in (
@@ -213,11 +218,11 @@ class PostgresChangesSettings(ConnectorSettings):
                     compile_pattern(pattern)
                 except ValueError as error:
                     found[name] = (
-                        f"{pattern} is no regular expression: {error}. Characters with a meaning in "
-                        "regular expressions need a backslash before them."
+                        f"{pattern} is not a regular expression: {error}. Escape characters with a "
+                        "meaning in regular expressions with a backslash."
                     )
         if not all(table for table, _ in self.chosen_keys):
             found["message.key.columns"] = (
-                "It names no table: schema.table:column,column for each, separated by semicolons."
+                "An item names no table: write schema.table:column,column, separated by semicolons."
             )
         return found

@@ -1,8 +1,7 @@
-"""Every change of PostgreSQL tables: first all rows, then change after change, in commit order.
+"""Change data capture of PostgreSQL tables: a snapshot, then every change in commit order.
 
-What is delivered is confirmed to the server, which may then forget it. While nothing changes here but
-elsewhere in the server, its progress is stored and then confirmed too, so that it does not hold its
-log for us.
+What is delivered is confirmed to the server, which may then remove its WAL. While only other tables
+change, the server's position is stored and confirmed too, so that the slot does not retain WAL.
 """
 
 import time
@@ -29,7 +28,7 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_server,
     refuse_other_slot,
 )
-from strom.connect.connectors.postgres_changes.envelope import Where
+from strom.connect.connectors.postgres_changes.envelope import SourceInfo
 from strom.connect.connectors.postgres_changes.keys import Keys
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
@@ -38,8 +37,12 @@ from strom.connect.connectors.postgres_changes.pgoutput import (
     Relation,
     decode,
 )
-from strom.connect.connectors.postgres_changes.positions import Position, Progress
-from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
+from strom.connect.connectors.postgres_changes.positions import Position, StreamProgress
+from strom.connect.connectors.postgres_changes.protocol import (
+    Keepalive,
+    ReplicationProtocolError,
+    XLogData,
+)
 from strom.connect.connectors.postgres_changes.publication import (
     WHOLE,
     Publication,
@@ -47,9 +50,9 @@ from strom.connect.connectors.postgres_changes.publication import (
 )
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
-from strom.connect.connectors.postgres_changes.table_forms import TableForms
+from strom.connect.connectors.postgres_changes.table_converters import TableConverters
 
-_LONGEST_WAIT_S: Final = 0.5
+_MAX_WAIT_S: Final = 0.5
 _STATUS_INTERVAL_S: Final = 3.0
 _IDLE_STORE_INTERVAL_S: Final = 10.0
 _HEARTBEAT: Final = struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat")
@@ -59,8 +62,6 @@ _HEARTBEAT_KEY: Final = struct(
 
 
 class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
-    """Follows one database."""
-
     def __init__(self, settings: PostgresChangesSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._partition = {"server": settings.topic_prefix}
@@ -70,30 +71,30 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._connection: ReplicationConnection | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
         self._keys = Keys(settings.chosen_keys)
-        self._forms = TableForms(self._catalog, self._publication, self._keys, settings)
+        self._converters = TableConverters(self._catalog, self._publication, self._keys, settings)
         self._returned: Position | None = None
-        """After the last record that `poll` returned; None until a snapshot is whole."""
+        """After the last record that `poll` returned; None until the snapshot is complete."""
         self._delivered: Position | None = None
         self._confirmed = 0
-        self._progress = Progress(Position(0))
+        self._progress = StreamProgress(Position(0))
         self._origin: Origin | None = None
-        """The server that the position belongs to; None if the offset is one of strom 0.1.0."""
+        """The server that the position belongs to; None for an offset of strom 0.1.0."""
         self._confirms_only_stored = False
         """Whether the slot is never ahead of the position; strom 0.1.0 confirmed more."""
         self._idle_lsn = 0
-        """How far the server was, at least, when everything was delivered."""
-        self._idle_is_asked = False
+        """The server's last known position when everything was delivered."""
+        self._idle_is_requested = False
         self._last_idle_store = -_IDLE_STORE_INTERVAL_S
         self._snapshot_lsn = 0
         self._snapshot_is_empty = True
         self._commit_ms = 0
-        """When the transaction under way was committed."""
+        """When the current transaction was committed."""
         self._held: SourceRecord | None = None
-        """The last change of a transaction that goes on: its offset is known when it is over."""
+        """The last record of an open transaction: its offset depends on whether a commit follows."""
         self._last_status = self._last_heartbeat = time.monotonic()
 
     def start(self) -> None:
-        """Connect, and find out where to go on."""
+        """Connect, and continue at the stored position."""
         offset = self.context.offset(self._partition)
         if offset is not None and not offset.get("snapshot"):
             self._returned = self._delivered = Position.from_offset(offset)
@@ -118,27 +119,27 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                     return records
                 self._end_snapshot()
             return self._poll_changes()
-        except ProtocolError as error:
+        except ReplicationProtocolError as error:
             self._disconnect()
-            raise ConnectError(f"The change stream cannot be understood: {error}.") from error
+            raise ConnectError(f"The change stream is malformed: {error}.") from error
         except ConnectError:
             self._disconnect()
             raise
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        """Let the server forget what is in Kafka."""
+        """Note the positions that may be confirmed to the server."""
         for _, offset in offsets:
             if not offset.get("snapshot"):
                 self._delivered = Position.from_offset(offset)
                 self._confirmed = max(self._confirmed, self._delivered.lsn)
 
     def idle_offsets(self) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-        """How far the server is while only other tables change, now and then."""
+        """The server's position while only other tables change, at intervals."""
         now = time.monotonic()
-        is_due = self._idle_is_asked or now - self._last_idle_store >= _IDLE_STORE_INTERVAL_S
+        is_due = self._idle_is_requested or now - self._last_idle_store >= _IDLE_STORE_INTERVAL_S
         if not is_due or not self._is_idle or self._idle_lsn <= self._confirmed:
             return ()
-        self._idle_is_asked = False
+        self._idle_is_requested = False
         self._last_idle_store = now
         self._returned = Position(self._idle_lsn)
         return [(self._partition, self._offset(self._returned))]
@@ -147,9 +148,9 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         """Confirm what was delivered, and disconnect."""
         if self._connection is not None and self._snapshot is None:
             try:
-                self._tell_server()
+                self._send_status()
             except RetriableError:
-                pass  # it is told the next time
+                pass  # it is confirmed after the next start
         self._disconnect()
         if self.settings.drop_slot:
             self._database.open()
@@ -172,20 +173,20 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             return
         history = self._connection.timeline_history
         refuse_other_server(self._returned, self._origin, server, history)
-        # Only now: an attempt that was interrupted before has not compared them.
+        # Only after the comparison: a failed attempt must compare again.
         self._origin = Origin(server.system, server.timeline)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
         self._keys.rewind()
-        self._forms.learn_keys(server.lsn)
+        self._converters.learn_keys(server.lsn)
         self._stream_from(self._returned)
 
     def _begin(self, slot: Slot | None, tables: Sequence[TableId]) -> None:
-        """Nothing was delivered wholly yet: make the slot, and read all rows.
+        """Create the slot and read all rows, as no snapshot was completed yet.
 
-        With a new slot the rows are exactly those before its first change. With one that is there (a
-        snapshot was not finished) they are later ones: changes between are told again, and lead to
-        the same end.
+        With a new slot the rows are exactly those before its first change. With an existing one (of
+        an interrupted snapshot) they are newer: changes in between are delivered again, and lead to
+        the same state.
         """
         if self._connection is None:
             return
@@ -194,14 +195,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             lsn, snapshot = self._connection.create_slot(self.settings.slot_name)
         elif slot.lost:
             raise ConnectError(
-                f"The replication slot {self.settings.slot_name} lost its changes; drop it, and a new "
-                "one is made."
+                f"The server removed WAL that the replication slot {self.settings.slot_name} needs. Drop "
+                "the slot, and the connector creates it again."
             )
         else:
             lsn = slot.confirmed
         self._database.begin_reading(snapshot)
         self._keys.load({})
-        self._forms.learn_keys(lsn)
+        self._converters.learn_keys(lsn)
         if self.settings.snapshot_mode != "initial":
             self._database.rollback()
             self._returned = self._delivered = Position(lsn)
@@ -212,7 +213,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
             self._database,
-            [(self._forms.make(_part_of(*one)), one[1].condition) for one in published],
+            [(self._converters.make(_part_of(*one)), one[1].condition) for one in published],
             self._partition,
             self._offset(Position(lsn)),
             self.settings.fetch_size,
@@ -229,13 +230,13 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _stream_from(self, position: Position) -> None:
         if self._connection is None:
             return
-        self._progress = Progress(position)
+        self._progress = StreamProgress(position)
         self._held = None
         self._connection.start_streaming(
             self.settings.slot_name, position.lsn, self.settings.publication_name
         )
         self._last_status = time.monotonic()
-        # Only now, when no other client can have the slot.
+        # Only now: while it streams, no other client can use the slot.
         slot = self._catalog.slot()
         if self._confirms_only_stored or slot is None:
             refuse_other_slot(self.settings.slot_name, slot, position)
@@ -243,7 +244,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._progress.advance(slot.confirmed)
 
     def _disconnect(self) -> None:
-        """Forget everything that was not returned: it comes again."""
+        """Discard everything that was not returned: it is sent again."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -256,14 +257,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _poll_changes(self) -> list[SourceRecord]:
         records = [] if self._held is None else [self._held]
         self._held = None
-        deadline = time.monotonic() + _LONGEST_WAIT_S
+        deadline = time.monotonic() + _MAX_WAIT_S
         connection = self._connection
         while connection is not None:
-            # Inside a transaction the last record is held back.
+            # Within a transaction the last record is held back.
             ready = len(records) - (self._progress.transaction is not None)
             if ready >= self.settings.batch_size:
                 break
-            self._tell_server_in_time()
+            self._send_status_if_due()
             enough = ready > 0
             wait = 0.0 if enough else deadline - time.monotonic()
             pieces = connection.receive(min(wait, _STATUS_INTERVAL_S))
@@ -280,7 +281,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._keys.returned(records[-1].source_offset)
         return records
 
-    def _take(self, piece: Changes | Keepalive, records: list[SourceRecord]) -> None:
+    def _take(self, piece: XLogData | Keepalive, records: list[SourceRecord]) -> None:
         if isinstance(piece, Keepalive):
             self._keep_alive(piece, records)
             return
@@ -293,7 +294,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 if records:
                     records[-1] = records[-1]._replace(source_offset=self._offset(end))
             case Relation() as relation:
-                self._forms.announce(relation)
+                self._converters.announce(relation)
             case None:
                 pass
             case change:
@@ -303,19 +304,19 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         begin = self._progress.transaction
         if not self._progress.change() or begin is None:
             return
-        where = Where(self._commit_ms, lsn, begin.transaction)
+        where = SourceInfo(self._commit_ms, lsn, begin.transaction)
         new = [
             (number, *one)
-            for number, one in enumerate(self._forms.entries(change, where, _now_ms()), 1)
+            for number, one in enumerate(self._converters.entries(change, where, _now_ms()), 1)
             if one is not None and number > self._progress.skipped
         ]
-        for number, form, (key, value) in new:
+        for number, converter, (key, value) in new:
             position = self._progress.after(number, is_last=number == new[-1][0])
             records.append(
                 SourceRecord(
-                    self._partition, self._offset(position), form.topic, value,
-                    None if value is None else form.value_schema, key,
-                    None if key is None else form.key_schema,
+                    self._partition, self._offset(position), converter.topic, value,
+                    None if value is None else converter.value_schema, key,
+                    None if key is None else converter.key_schema,
                 )
             )  # fmt: skip
 
@@ -331,7 +332,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether everything that was seen is delivered."""
+        """Whether everything that was received is delivered."""
         return (
             self._delivered == self._returned
             and self._held is None
@@ -345,13 +346,13 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._keys.passed(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
-            elif not self.settings.heartbeat_ms or piece.wants_answer:
+            elif not self.settings.heartbeat_ms or piece.wants_reply:
                 self._idle_lsn = piece.end
-                # A server that shuts down asks until all of its log is confirmed, and cannot wait for
-                # the next heartbeat.
-                self._idle_is_asked |= piece.wants_answer
-        if piece.wants_answer:
-            self._tell_server()
+                # A server that shuts down requests replies until all of its WAL is confirmed: it
+                # cannot wait for the next heartbeat.
+                self._idle_is_requested |= piece.wants_reply
+        if piece.wants_reply:
+            self._send_status()
 
     def _heartbeat_is_due(self) -> bool:
         interval = self.settings.heartbeat_ms / 1000
@@ -372,21 +373,21 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             _HEARTBEAT_KEY,
         )
 
-    def _tell_server_in_time(self) -> None:
+    def _send_status_if_due(self) -> None:
         interval = _STATUS_INTERVAL_S
         if self.settings.heartbeat_ms:
             interval = min(interval, self.settings.heartbeat_ms / 1000)
         if time.monotonic() - self._last_status >= interval:
-            self._tell_server()
+            self._send_status()
 
-    def _tell_server(self) -> None:
+    def _send_status(self) -> None:
         if self._connection is not None:
             self._last_status = time.monotonic()
             self._connection.send_status(self._confirmed, self._confirmed, ask=self._is_idle)
 
 
 def _part_of(relation: Relation, part: PublishedPart) -> Relation:
-    """The table as the change stream would describe it: with the columns that are published."""
+    """The table as the change stream would describe it: with its published columns only."""
     columns = tuple(one for one in relation.columns if not part.columns or one.name in part.columns)
     return relation._replace(columns=columns)
 
@@ -396,13 +397,13 @@ def _now_ms() -> int:
 
 
 class PostgresChanges(SourceConnector[PostgresChangesSettings]):
-    """Follows every change of PostgreSQL tables by logical replication."""
+    """Captures every change of PostgreSQL tables by logical replication."""
 
     settings_class = PostgresChangesSettings
     task_class: ClassVar[type[SourceTask[Any]]] = PostgresChangesTask
 
     def check(self) -> Mapping[str, str]:
-        """Whether the server lets us follow, and has the tables."""
+        """Check that the server supports logical replication, and has the tables."""
         database = Postgres(self.settings.address())
         field = "database.hostname"
         try:
@@ -413,18 +414,18 @@ class PostgresChanges(SourceConnector[PostgresChangesSettings]):
             )
             if level != "logical":
                 return {
-                    field: f"The server has wal_level = {level}: set wal_level = logical in "
+                    field: f"The server has wal_level = {level}; set wal_level = logical in "
                     "postgresql.conf and restart it."
                 }
             if not may:
                 return {
-                    "database.user": "The user has no right to replicate: ALTER ROLE "
+                    "database.user": "The user has no REPLICATION attribute: ALTER ROLE "
                     f'"{self.settings.user}" REPLICATION.'
                 }
             field = "table.include.list"
             Publication(database, Catalog(database, self.settings), self.settings).tables()
         except RetriableError:
-            return {}  # it may be there by the time the task starts
+            return {}  # it may be available when the task starts
         except ConnectError as error:
             return {field: str(error)}
         finally:

@@ -1,7 +1,7 @@
-"""HttpSink: records are sent to an HTTP interface, at least once.
+"""HttpSink: sends records to an HTTP interface, at least once.
 
-Every request carries a key made of topic, partition and offset, so that a server that knows such keys
-can tell a repeated one.
+Every request has an idempotency key of topic, partition and offset, by which a server can recognise a
+repeated one.
 """
 
 import itertools
@@ -26,66 +26,64 @@ from strom.connect.api import (
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import GAP, RecordTemplate
 from strom.connect.connectors.sent_since_flush import SentSinceFlush
-from strom.connect.connectors.web.calling import (
-    Answer,
-    Caller,
-    CallSettings,
+from strom.connect.connectors.web.http_client import (
+    HttpClient,
+    HttpClientSettings,
+    HttpResponse,
     address_problem,
     redirect_location,
     start_of,
 )
 
-_NOT_THE_RECORDS_FAULT = {401, 403, 407}
-_ALREADY_GONE = {404, 410}
+_AUTHENTICATION_FAILED = {401, 403, 407}
+"""These fail the task: the records are not the cause, so they are no poison records."""
+_ALREADY_DELETED = {404, 410}
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSinkSettings(CallSettings):
-    """What an HTTP sink can be told."""
-
+class HttpSinkSettings(HttpClientSettings):
     url: str = setting(
         "url",
         Kind.STRING,
-        "Where records are sent. {topic}, {partition}, {offset}, {key} and {FIELD} are filled in.",
+        "The address of requests. {topic}, {partition}, {offset}, {key} and {FIELD} are filled in.",
         required=True,
     )
     method: str = setting(
-        "method", Kind.STRING, "How they are sent.", "POST", choices=("POST", "PUT", "PATCH")
+        "method", Kind.STRING, "The method of requests.", "POST", choices=("POST", "PUT", "PATCH")
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "What is sent: JSON (an array of it, if batch.size is over 1), lines of JSON, or texts.",
+        "The body: JSON (an array if batch.size is over 1), lines of JSON, or plain text.",
         "json",
         choices=("json", "lines", "text"),
     )
     batch_size: int = setting(
-        "batch.size", Kind.INT, "How many records go into one request, at most.", 1, minimum=1
+        "batch.size", Kind.INT, "The most records in one request.", 1, minimum=1
     )
     null_values: str = setting(
         "null.values",
         Kind.STRING,
-        "What a record without a value does: nothing, a DELETE of its address, or it is refused.",
+        "What to do with a record without a value: skip it, send DELETE to its address, or fail.",
         "ignore",
         choices=("ignore", "delete", "fail"),
     )
     idempotency_header: str = setting(
         "idempotency.header",
         Kind.STRING,
-        "The header that holds a request's key, by which the server can tell a repeated one.",
+        "The header with a request's key, by which the server can recognise a repeated one.",
         "Idempotency-Key",
     )
     max_connections: int = setting(
         "max.connections",
         Kind.INT,
-        "How many requests are made at a time, at most; those of one partition stay in order.",
+        "The most requests in flight; those of one partition stay in order.",
         1,
         minimum=1,
         maximum=100,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
         problems = dict(super().validate())
         problem = address_problem(self.url) or RecordTemplate(self.url).problem()
         if problem is not None:
@@ -101,40 +99,37 @@ _CONTENT_TYPES = {
 
 
 class _Item(NamedTuple):
-    """A record on its way."""
-
-    place: int
-    """Among the records of the call."""
+    number: int
+    """The record's index among those of `put`, for PoisonRecord."""
     record: SinkRecord
     url: str
 
 
 class HttpSinkTask(SinkTask[HttpSinkSettings]):
-    """Sends records, each partition's in order."""
+    """Sends records, those of one partition in order."""
 
     def __init__(self, settings: HttpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._template = RecordTemplate(settings.url, lambda value: quote(value, safe=""))
         self._gaps = _segments_with_gaps(settings.url)
-        self._caller: Caller | None = None
+        self._client: HttpClient | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._sent = SentSinceFlush()
 
     def start(self) -> None:
-        """Be ready to call; nothing is sent yet."""
         count = self.settings.max_connections
-        self._caller = Caller(
+        self._client = HttpClient(
             self.settings, self.context.stopping, connections=count, redirects=False
         )
         self._threads = ThreadPoolExecutor(count, "http-sink") if count > 1 else None
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Go on where the group was; what was sent of a recreated topic is not taken for sent."""
+        """Continue at the group's offsets; records of a recreated topic do not count as sent."""
         self._sent.open(partitions, self.context)
         return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Send everything; what a repeated call brings again is not sent twice."""
+        """Send all records but those that were sent since the last flush."""
         items: dict[TopicPartition, list[_Item]] = {}
         for index, record in enumerate(records):
             ignored = record.value is None and self.settings.null_values == "ignore"
@@ -143,23 +138,22 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
                 items.setdefault(record.origin, []).append(item)
         failures = self._send_partitions(items)
         if failures:
-            raise min(failures, key=_patience)
+            raise min(failures, key=_severity)
 
     def flush(self) -> None:
-        """Nothing is left to do: `put` returns when the server has answered."""
+        # Nothing is buffered: `put` returns after the server's response.
         self._sent.clear()
 
     def stop(self) -> None:
-        """Close all connections."""
         if self._threads is not None:
             self._threads.shutdown()
-        if self._caller is not None:
-            self._caller.close()
+        if self._client is not None:
+            self._client.close()
 
     def _address(self, index: int, record: SinkRecord) -> str:
         try:
             if record.value is None and self.settings.null_values == "fail":
-                raise ValueError("The record has no value; null.values says that it needs one")
+                raise ValueError("The record has no value, which null.values=fail does not allow")
             address = self._template.fill(record)
             self._check_segments(address)
             return address
@@ -167,29 +161,30 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
             raise PoisonRecord(str(error), index) from None
 
     def _check_segments(self, address: str) -> None:
-        """ValueError if the record makes a segment of the path `.` or `..`: they lead elsewhere.
+        """ValueError if the record makes a segment of the path `.` or `..`, which change the path.
 
-        Nor can they be written in another way: `%2E%2E` means the same to clients and servers.
+        Encoding does not help: `%2E%2E` means the same to clients and servers (RFC 3986, section
+        6.2.2.2).
         """
         if not self._gaps:
             return
-        # What fills a gap has no slash, for it is quoted: the places are those of the template.
+        # Values are quoted, so none has a slash: the segments are those of the template.
         segments = urlsplit(address).path.split("/")
-        for place, gap in self._gaps.items():
-            if unquote(segments[place]) in {".", ".."}:
+        for number, gap in self._gaps.items():
+            if unquote(segments[number]) in {".", ".."}:
                 raise ValueError(
-                    f"The record makes {gap} in the path of url {segments[place]!r}, which would "
-                    "address something else"
+                    f"The record makes {gap} in the path of url {segments[number]!r}, which would "
+                    "address another resource"
                 )
 
     def _send_partitions(self, items: Mapping[TopicPartition, list[_Item]]) -> list[ConnectError]:
-        """Send all, side by side as far as allowed; what went wrong."""
+        """Send all, partitions in parallel up to max.connections; returns the failures."""
         run = map if self._threads is None else self._threads.map
         results = list(run(self._send_in_order, items.values()))
         return [failure for failure in results if failure is not None]
 
     def _send_in_order(self, items: list[_Item]) -> ConnectError | None:
-        """Send one partition's records; what went wrong, if anything did."""
+        """Send one partition's records; returns the failure that ended it."""
         try:
             for url, same_url in itertools.groupby(items, lambda item: item.url):
                 waiting = list(same_url)
@@ -202,28 +197,28 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         return None
 
     def _send(self, url: str, batch: list[_Item]) -> None:
-        """Send a batch; one that is refused as a whole is sent record by record."""
-        answer = self._request(url, batch)
+        """Send a batch; a refused one is sent again record by record, to find the poison record."""
+        response = self._request(url, batch)
         # Deleting is idempotent: a DELETE is repeated when its response was lost.
-        gone = batch[0].record.value is None and answer.status in _ALREADY_GONE
-        if answer.status >= 300 and not gone:
-            problem = f"{url} answers {answer.status}: {start_of(answer.body)}"
-            if (location := redirect_location(answer)) is not None:
+        is_deleted = batch[0].record.value is None and response.status in _ALREADY_DELETED
+        if response.status >= 300 and not is_deleted:
+            problem = f"{url} responded with {response.status}: {start_of(response.body)}"
+            if (location := redirect_location(response)) is not None:
                 problem = (
-                    f"{url} answers {answer.status} and redirects to {location}. A sink follows no "
-                    "redirects: set url to the address that takes the records."
+                    f"{url} responded with {response.status} and redirects to {location}. A sink "
+                    "follows no redirects: set url to the address that accepts the records."
                 )
-            if answer.status < 400 or answer.status in _NOT_THE_RECORDS_FAULT:
+            if response.status < 400 or response.status in _AUTHENTICATION_FAILED:
                 raise ConnectError(problem)
             if len(batch) == 1:
-                raise PoisonRecord(problem, batch[0].place)
+                raise PoisonRecord(problem, batch[0].number)
             for item in batch:
                 self._send(url, [item])
         self._sent.note_up_to(batch[-1].record)
 
-    def _request(self, url: str, batch: list[_Item]) -> Answer:
-        if self._caller is None:
-            raise ConnectError("The task was not started.")
+    def _request(self, url: str, batch: list[_Item]) -> HttpResponse:
+        if self._client is None:
+            raise ConnectError("The task is not started.")
         first, last = batch[0].record, batch[-1].record
         topic, partition = first.origin
         name = f"{self.context.connector}-{topic}-{partition}-{first.offset}"
@@ -231,9 +226,9 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
             name = f"{name}-{last.offset}"
         headers = {self.settings.idempotency_header: name}
         if first.value is None:
-            return self._caller.call("DELETE", url, headers=headers)
+            return self._client.request("DELETE", url, headers=headers)
         headers["Content-Type"] = _CONTENT_TYPES[self.settings.format]
-        return self._caller.call(
+        return self._client.request(
             self.settings.method, url, headers=headers, content=self._content(batch)
         )
 
@@ -243,7 +238,7 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
             try:
                 texts.append(_text(item.record.value, as_json=self.settings.format != "text"))
             except ValueError as error:
-                raise PoisonRecord(str(error), item.place) from None
+                raise PoisonRecord(str(error), item.number) from None
         if self.settings.format == "json":
             one = self.settings.batch_size == 1
             return (texts[0] if one else f"[{','.join(texts)}]").encode()
@@ -253,19 +248,19 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
 
 
 def _segments_with_gaps(template: str) -> Mapping[int, str]:
-    """The segments of a template's path that records fill, by their place."""
+    """The segments of a template's path that records fill in, by number."""
     outline = GAP.sub(lambda gap: f"{{{quote(gap[1], safe='')}}}", template)
     segments = enumerate(urlsplit(outline).path.split("/"))
-    return {place: segment for place, segment in segments if "{" in segment}
+    return {number: segment for number, segment in segments if "{" in segment}
 
 
-def _patience(failure: ConnectError) -> int:
-    """Which of several failures is told: what fails the task first, single records last."""
+def _severity(failure: ConnectError) -> int:
+    """The order in which failures are raised: those that fail the task first, poison records last."""
     return 2 if isinstance(failure, PoisonRecord) else isinstance(failure, RetriableError)
 
 
 def _first_batch(items: list[_Item], size: int) -> list[_Item]:
-    """As many as go into one request: a record without a value goes alone."""
+    """The items of the next request; a record without a value is one of its own, a DELETE."""
     batch: list[_Item] = []
     for item in items[:size]:
         if item.record.value is None:
@@ -281,7 +276,7 @@ def _text(value: object, *, as_json: bool) -> str:
 
 
 class HttpSink(SinkConnector[HttpSinkSettings]):
-    """Records sent to an HTTP interface."""
+    """Sends records to an HTTP interface."""
 
     settings_class = HttpSinkSettings
     task_class = HttpSinkTask

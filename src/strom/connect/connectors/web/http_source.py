@@ -1,4 +1,4 @@
-"""HttpSource: what an HTTP interface answers becomes records, polled page by page."""
+"""HttpSource: polls an HTTP interface page by page, and makes records of its responses."""
 
 import dataclasses
 import json
@@ -19,16 +19,16 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.web.calling import (
-    LONGEST_WAIT_S,
-    Answer,
-    Caller,
-    CallSettings,
-    NotNow,
+from strom.connect.connectors.web.http_client import (
+    MAX_WAIT_S,
+    HttpClient,
+    HttpClientSettings,
+    HttpResponse,
+    RequestNotDue,
     address_problem,
     start_of,
 )
-from strom.connect.connectors.web.json_pointer import NotThere, is_pointer, look_up, resolve
+from strom.connect.connectors.web.json_pointer import PointerNotFound, is_pointer, look_up, resolve
 from strom.connect.connectors.web.paging import (
     CursorPages,
     LinkedPages,
@@ -37,95 +37,92 @@ from strom.connect.connectors.web.paging import (
     SinglePage,
 )
 from strom.connect.connectors.web.progress import (
-    Freshness,
-    Newest,
-    Progress,
-    TooManyAlike,
+    DeliveredFilter,
+    NewestRecords,
+    RoundProgress,
+    TooManyTies,
     digest_of,
 )
 
-MOST_DIGESTS_PER_RECORD = 200
-"""Above this the records of a page share the offset of one before them: each would hold them all."""
+MAX_DIGESTS_PER_RECORD = 200
+"""With more digests, the records of a page share an offset: each offset would hold all of them."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSourceSettings(CallSettings):
-    """What an HTTP source can be told."""
-
-    url: str = setting("url", Kind.STRING, "The address to ask.", required=True)
-    topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
+class HttpSourceSettings(HttpClientSettings):
+    url: str = setting("url", Kind.STRING, "The address to poll.", required=True)
+    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
     poll_interval_ms: int = setting(
         "poll.interval.ms", Kind.LONG, "The time between two rounds.", 60_000, minimum=0
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "What an answer is: JSON, lines of which each is a record, or one text.",
+        "The format of responses: JSON, lines of which each is a record, or one text.",
         "json",
         choices=("json", "lines", "text"),
     )
     records_pointer: str = setting(
         "records.pointer",
         Kind.STRING,
-        "Where in a JSON answer the records are, as a JSON pointer: /data/items. Without it the whole "
-        "answer: each item of an array, or anything else as one record.",
+        "The JSON pointer of the records in a response: /data/items. Without it the whole response: each "
+        "item of an array, or any other value as one record.",
         "",
     )
     key_pointer: str | None = setting(
-        "key.pointer", Kind.STRING, "Where in a record its key is, as a JSON pointer: /id."
+        "key.pointer", Kind.STRING, "The JSON pointer of the key in a record: /id."
     )
     unchanged: str = setting(
         "unchanged",
         Kind.STRING,
-        "What becomes of an answer that is the same as the last: it is left out, or given again. "
-        "Counts where there is one page and no incremental value.",
+        "Whether to skip a response that equals the last one, or to deliver it again. Applies to a "
+        "single page without an incremental value.",
         "skip",
         choices=("skip", "repeat"),
     )
     incremental_pointer: str | None = setting(
         "incremental.pointer",
         Kind.STRING,
-        "Where in a record the value is that grows from record to record: /updated_at. Only what is "
-        "newer than the newest seen is taken.",
+        "The JSON pointer of a value that grows from record to record: /updated_at. Only records newer "
+        "than the newest seen are delivered.",
     )
     incremental_parameter: str | None = setting(
         "incremental.parameter",
         Kind.STRING,
-        "The query parameter that asks for what is newer than the newest seen: since.",
+        "The query parameter that requests records newer than the newest seen: since.",
     )
     incremental_initial: str | None = setting(
-        "incremental.initial", Kind.STRING, "What the first round asks for."
+        "incremental.initial", Kind.STRING, "The value of incremental.parameter in the first round."
     )
     paging: str = setting(
         "paging",
         Kind.STRING,
-        "How one gets to the next page: a link in the answer (at paging.pointer), a `Link` header, a "
-        "cursor (from paging.pointer into paging.parameter), page numbers, or counts of records.",
+        "How to get the next page: by a link in the response (at paging.pointer), by a `Link` header, by "
+        "a cursor (from paging.pointer in paging.parameter), by page number, or by record offset.",
         "none",
         choices=("none", "link", "header", "cursor", "page", "offset"),
     )
     paging_pointer: str | None = setting(
-        "paging.pointer", Kind.STRING, "Where in an answer the next link or cursor is: /next."
+        "paging.pointer", Kind.STRING, "The JSON pointer of the next link or cursor: /next."
     )
     paging_parameter: str | None = setting(
         "paging.parameter", Kind.STRING, "The query parameter for cursor, page or offset."
     )
     paging_first: int | None = setting(
-        "paging.first", Kind.INT, "The first page's number: 1, and 0 for offsets, if not given."
+        "paging.first", Kind.INT, "The first page number or offset; by default 1 and 0."
     )
     paging_size: int | None = setting(
-        "paging.size", Kind.INT, "How many records a full page has.", minimum=1
+        "paging.size", Kind.INT, "The number of records in a full page.", minimum=1
     )
     paging_size_parameter: str = setting(
         "paging.size.parameter", Kind.STRING, "The query parameter for paging.size.", "limit"
     )
     paging_max_pages: int = setting(
-        "paging.max.pages", Kind.INT, "After so many pages a round ends.", 10_000, minimum=1
+        "paging.max.pages", Kind.INT, "The most pages in a round.", 10_000, minimum=1
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
         problems = dict(super().validate())
         if (problem := address_problem(self.url)) is not None:
             problems["url"] = problem
@@ -142,8 +139,7 @@ class HttpSourceSettings(CallSettings):
             problems["incremental.pointer"] = "incremental.parameter needs incremental.pointer."
         return problems
 
-    def way_of_paging(self) -> Paging:
-        """The way from page to page."""
+    def make_paging(self) -> Paging:
         if self.paging in {"link", "header"}:
             return LinkedPages(self.paging_pointer if self.paging == "link" else None)
         if self.paging == "cursor":
@@ -157,14 +153,14 @@ class HttpSourceSettings(CallSettings):
 
 
 class HttpSourceTask(SourceTask[HttpSourceSettings]):
-    """Goes through the pages, round by round."""
+    """Reads all pages, round by round."""
 
     def __init__(self, settings: HttpSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._partition = {"url": settings.url}
-        self._paging = settings.way_of_paging()
-        self._caller: Caller | None = None
-        self._progress = Progress()
+        self._paging = settings.make_paging()
+        self._client: HttpClient | None = None
+        self._progress = RoundProgress()
         self._due = 0.0
         self._pages = 0
         self._requested: set[str] = set()
@@ -172,50 +168,49 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         self._conditional = settings.paging == "none" and settings.unchanged == "skip"
 
     def start(self) -> None:
-        """Take up the stored progress."""
+        """Continue from the stored progress."""
         stored = self.context.offset(self._partition)
         if stored is not None:
-            self._progress = Progress.of_offset(stored)
+            self._progress = RoundProgress.from_offset(stored)
         named = (self.settings.url,)
-        self._caller = Caller(self.settings, self.context.stopping, named=named)
+        self._client = HttpClient(self.settings, self.context.stopping, named=named)
 
     def poll(self) -> Sequence[SourceRecord]:
-        """The next page's records, when it is time for it."""
-        if self._caller is None:
-            raise ConnectError("The task was not started.")
-        wait = max(self._due - time.monotonic(), self._caller.ready_in)
+        """The records of the next page; empty while it is not due."""
+        if self._client is None:
+            raise ConnectError("The task is not started.")
+        wait = max(self._due - time.monotonic(), self._client.ready_in)
         if wait > 0:
-            self.context.stopping.wait(min(wait, LONGEST_WAIT_S))
-            if wait > LONGEST_WAIT_S:
+            self.context.stopping.wait(min(wait, MAX_WAIT_S))
+            if wait > MAX_WAIT_S:
                 return []
         try:
-            return self._next_page(self._caller)
-        except NotNow:
+            return self._next_page(self._client)
+        except RequestNotDue:
             return []
 
     def stop(self) -> None:
-        """Close the connection."""
-        if self._caller is not None:
-            self._caller.close()
+        if self._client is not None:
+            self._client.close()
 
-    def _next_page(self, caller: Caller) -> list[SourceRecord]:
+    def _next_page(self, client: HttpClient) -> list[SourceRecord]:
         at = self._progress
         if at.done:
             at = at.next_round()
-        answer = self._ask(caller, at)
-        if answer.status == 304:
+        response = self._request(client, at)
+        if response.status == 304:
             self._end_round(self._progress)
             return []
-        digest = digest_of(answer.body) if self._conditional else None
+        digest = digest_of(response.body) if self._conditional else None
         if self._conditional and digest == at.digest and self._progress.done:
             self._end_round(self._progress)
             return []
         if digest != at.digest:
             at = dataclasses.replace(at, index=0, digest=digest)
-        document, records, schema = self._read(answer)
-        return self._made(records, schema, at, self._after(at, answer, document, len(records)))
+        document, records, schema = self._read(response)
+        return self._deliver(records, schema, at, self._after(at, response, document, len(records)))
 
-    def _ask(self, caller: Caller, at: Progress) -> Answer:
+    def _request(self, client: HttpClient, at: RoundProgress) -> HttpResponse:
         address = self._address(at)
         if at.repeats:
             raise ConnectError(
@@ -226,19 +221,20 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         headers = {}
         if self._conditional and self._progress.done:
             headers = {"If-None-Match": at.etag, "If-Modified-Since": at.modified}
-        answer = caller.call(
+        response = client.request(
             "GET",
             address,
             headers={name: text for name, text in headers.items() if text is not None},
         )
-        if answer.status >= 300 and answer.status != 304:  # a redirect that leads nowhere, too
+        # A redirect without a location comes here too.
+        if response.status >= 300 and response.status != 304:
             raise ConnectError(
-                f"{answer.address} answers {answer.status}, which asking again will not change: "
-                f"{start_of(answer.body)}{'' if answer.trusted else _NOT_TRUSTED}"
+                f"{response.address} responded with {response.status}, which is not retried: "
+                f"{start_of(response.body)}{'' if response.trusted else _NOT_TRUSTED}"
             )
-        return answer
+        return response
 
-    def _address(self, at: Progress) -> str:
+    def _address(self, at: RoundProgress) -> str:
         """The address of a page, with its parameters."""
         url, parameters = self._paging.request(self.settings.url, at.page)
         parameters = dict(parameters)
@@ -247,89 +243,97 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             parameters[self.settings.incremental_parameter] = str(since)
         return _with_parameters(url, parameters)
 
-    def _read(self, answer: Answer) -> tuple[Any, list[Any], Schema | None]:
-        """The whole document, the records in it, and their schema."""
+    def _read(self, response: HttpResponse) -> tuple[Any, list[Any], Schema | None]:
+        """The document, its records, and their schema."""
         if self.settings.format != "json":
-            text = answer.body.decode("utf-8", "replace")
+            text = response.body.decode("utf-8", "replace")
             lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
             return text, (lines if self.settings.format == "lines" and text else [text]), STRING
         try:
-            document = json.loads(answer.body) if answer.body.strip() else []
+            document = json.loads(response.body) if response.body.strip() else []
             found = resolve(document, self.settings.records_pointer)
         except (ValueError, RecursionError) as error:
             raise ConnectError(
-                f"{answer.address} does not answer JSON ({error}): {start_of(answer.body)}"
+                f"The response of {response.address} is not JSON ({error}): {start_of(response.body)}"
             ) from None
-        except NotThere as error:
-            raise ConnectError(f"In the answer of {answer.address} {error}.") from None
+        except PointerNotFound as error:
+            raise ConnectError(f"In the response of {response.address} {error}.") from None
         return document, found if isinstance(found, list) else [found], None
 
-    def _after(self, at: Progress, answer: Answer, document: Any, count: int) -> Progress:
-        """The progress when this page is delivered: at the next one, or with the round done."""
+    def _after(
+        self, at: RoundProgress, response: HttpResponse, document: Any, count: int
+    ) -> RoundProgress:
+        """The progress after this page: at the next one, or at the end of the round."""
         self._pages += 1
-        following = self._paging.after(at.page, answer, document, count)
+        following = self._paging.after(at.page, response, document, count)
         if following is not None and self._pages >= self.settings.paging_max_pages:
-            _log.warning("%s: a round ends after %d pages", self.settings.url, self._pages)
+            _log.warning(
+                "%s: the round ends after %d pages (paging.max.pages)",
+                self.settings.url,
+                self._pages,
+            )
             following = None
         if following is not None:
             after = dataclasses.replace(at, page=following, index=0, digest=None, done=False)
             if digest_of(self._address(after)) not in self._requested:
                 return after
-            # An empty page with its own address as the next one is the end, for the time being.
+            # An empty page that links to itself is the end, until there are new records.
             if count or self._address(after) != self._address(at):
                 return dataclasses.replace(after, repeats=True)
         return dataclasses.replace(
             at,
             index=0,
             done=True,
-            at_since=(),  # of no use any more: the next round takes those at the newest
+            at_since=(),  # replaced by `at_newest` in the next round
             since_overflows=False,
-            etag=answer.headers.get("etag"),
-            modified=answer.headers.get("last-modified"),
+            etag=response.headers.get("etag"),
+            modified=response.headers.get("last-modified"),
         )
 
-    def _made(
-        self, records: list[Any], schema: Schema | None, at: Progress, after: Progress
+    def _deliver(
+        self, values: list[Any], schema: Schema | None, at: RoundProgress, after: RoundProgress
     ) -> list[SourceRecord]:
         pointer = self.settings.incremental_pointer
-        fresh = Freshness(at, server_filters=self.settings.incremental_parameter is not None)
-        newest = Newest(at)
-        made: list[SourceRecord] = []
-        place = dataclasses.replace(at, done=False)
-        offset = place.offset()
-        for index, record in enumerate(records):
-            value = look_up(record, pointer)
-            if index < at.index or not self._is_fresh(fresh, record, value):
+        delivered = DeliveredFilter(
+            at, server_filters=self.settings.incremental_parameter is not None
+        )
+        newest = NewestRecords(at)
+        records: list[SourceRecord] = []
+        within = dataclasses.replace(at, done=False)
+        offset = within.to_offset()
+        for index, value in enumerate(values):
+            incremental = look_up(value, pointer)
+            if index < at.index or not self._is_new(delivered, value, incremental):
                 continue
             if pointer is not None:
-                newest.see(value, digest_of(record))
-            if len(newest) + len(at.at_since) <= MOST_DIGESTS_PER_RECORD:
-                offset = newest.noted_in(dataclasses.replace(place, index=index + 1)).offset()
-            made.append(self._record(record, schema, offset))
+                newest.add(incremental, digest_of(value))
+            if len(newest) + len(at.at_since) <= MAX_DIGESTS_PER_RECORD:
+                offset = newest.noted_in(dataclasses.replace(within, index=index + 1)).to_offset()
+            records.append(self._record(value, schema, offset))
         after = newest.noted_in(after)
-        if made:
-            made[-1] = made[-1]._replace(source_offset=after.offset())
+        if records:
+            records[-1] = records[-1]._replace(source_offset=after.to_offset())
         self._progress = after
         if after.done:
             self._end_round(after)
-        return made
+        return records
 
-    def _is_fresh(self, fresh: Freshness, record: Any, value: Any) -> bool:
+    def _is_new(self, delivered: DeliveredFilter, value: Any, incremental: Any) -> bool:
         try:
-            return fresh.of(record, value)
-        except TooManyAlike as error:
+            return delivered.is_new(value, incremental)
+        except TooManyTies as error:
             raise ConnectError(
                 f"{error} at incremental.pointer {self.settings.incremental_pointer}, and "
-                f"{self.settings.url} returns them again: those that were delivered cannot be "
-                "distinguished from new ones. Choose a value with finer steps, such as an id, and reset "
-                "the connector's offsets."
+                f"{self.settings.url} returns them again: delivered records cannot be distinguished from "
+                "new ones. Choose a value with finer steps, such as an id, and reset the connector's "
+                "offsets."
             ) from None
 
     def _record(self, value: Any, schema: Schema | None, offset: dict[str, Any]) -> SourceRecord:
         key = look_up(value, self.settings.key_pointer)
         return SourceRecord(self._partition, offset, self.settings.topic, value, schema, key)
 
-    def _end_round(self, progress: Progress) -> None:
+    def _end_round(self, progress: RoundProgress) -> None:
         self._progress = progress
         self._pages = 0
         self._requested.clear()
@@ -343,15 +347,15 @@ _NOT_TRUSTED = (
 
 
 def _with_parameters(url: str, parameters: Mapping[str, str]) -> str:
-    """The address with parameters added to those that it has."""
+    """The address with further query parameters."""
     import httpx2
 
     return str(httpx2.URL(url).copy_merge_params(parameters)) if parameters else url
 
 
 class HttpSource(SourceConnector[HttpSourceSettings]):
-    """What an HTTP interface answers, polled page by page."""
+    """Polls an HTTP interface page by page."""
 
     settings_class = HttpSourceSettings
     task_class = HttpSourceTask
-    exactly_once = False  # the same question may be answered otherwise after a restart
+    exactly_once = False  # after a restart, the same request may get another response

@@ -1,4 +1,4 @@
-"""What is on a web page: fields by CSS selectors, and links."""
+"""Web pages: their fields by CSS selectors, and their links."""
 
 import html
 import re
@@ -21,7 +21,7 @@ _TEXTS = Schema(Type.ARRAY, optional=True, value=STRING)
 
 @dataclass(frozen=True)
 class FieldSelector:
-    """Where a field's text is: `price: .price`, `image: img@src`, `tags[]: .tag`."""
+    """How to find a field's text: `price: .price`, `image: img@src`, `tags[]: .tag`."""
 
     name: str
     selector: str
@@ -30,12 +30,12 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, text: str) -> "FieldSelector":
-        """From its written form; ValueError says what is wrong."""
+        """Parse the setting's syntax; ValueError if it is malformed."""
         name, colon, selector = (part.strip() for part in text.partition(":"))
         many = name.endswith("[]")
         name = name.removesuffix("[]").strip()
         if not colon or not selector or not _NAME.fullmatch(name):
-            raise ValueError(f"`{text.strip()}` is not written as `name: selector`")
+            raise ValueError(f"`{text.strip()}` does not have the form `name: selector`")
         attribute = None
         if found := _ATTRIBUTE.fullmatch(selector):
             selector, attribute = found[1].strip(), found[2]
@@ -43,7 +43,7 @@ class FieldSelector:
         return cls(name, selector, attribute, many)
 
     def read(self, node: "LexborNode | LexborHTMLParser") -> str | list[str] | None:
-        """The field's text, or all of its texts."""
+        """The field's text; a list of all texts if the field is written with []."""
         if self.many:
             found = (self._text(one) for one in node.css(self.selector))
             return [text for text in found if text is not None]
@@ -58,22 +58,22 @@ class FieldSelector:
 
 
 PLAIN_FIELDS = (FieldSelector("title", "title"), FieldSelector("text", "body"))
-"""What is read when no fields are named."""
+"""The default of the setting `fields`."""
 
 
 def parse_fields(text: str | None) -> tuple[FieldSelector, ...]:
-    """All fields of a setting, with | between them; ValueError says what is wrong."""
+    """Parse all fields of the setting, which are separated by |; ValueError if one is malformed."""
     if not text:
         return PLAIN_FIELDS
     fields = tuple(FieldSelector.parse(part) for part in text.split("|") if part.strip())
     names = [field.name for field in fields]
     if len(set(names)) < len(names) or "url" in names:
-        raise ValueError("every field needs a name of its own; `url` is the page's address")
+        raise ValueError("field names must be unique, and `url` is always the page's address")
     return fields
 
 
 def check_selector(selector: str) -> None:
-    """ValueError unless it is a CSS selector, or nothing."""
+    """ValueError unless the text is a CSS selector or empty."""
     from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
     try:
@@ -84,18 +84,15 @@ def check_selector(selector: str) -> None:
 
 
 def schema_of(fields: tuple[FieldSelector, ...]) -> Schema:
-    """The shape of what is read from a page."""
-    shapes: Mapping[str, Schema] = {
+    schemas: Mapping[str, Schema] = {
         field.name: _TEXTS if field.many else OPTIONAL_STRING for field in fields
     }
-    return struct({"url": STRING, **shapes})
+    return struct({"url": STRING, **schemas})
 
 
 class WebPage:
-    """A page, parsed."""
-
     def __init__(self, url: str, body: bytes, charset: str | None = None) -> None:
-        """Without a charset, the page itself says how its characters are written."""
+        """Without a charset, the parser detects the page's encoding."""
         from selectolax.lexbor import LexborHTMLParser
 
         self.url = url
@@ -104,11 +101,11 @@ class WebPage:
             try:
                 text = body.decode(charset, "replace")
             except LookupError:
-                pass  # a charset that nobody knows
+                pass  # an unknown charset: the parser detects the encoding
         self._tree = LexborHTMLParser(text)
 
     def read(self, item: str | None, fields: tuple[FieldSelector, ...]) -> list[dict[str, Any]]:
-        """What the fields hold: once for each item, or for the page."""
+        """Read the fields: of each element that `item` selects, or of the page."""
         if fields is PLAIN_FIELDS:
             self._tree.strip_tags(["script", "style", "template", "noscript"])
         nodes = self._tree.css(item) if item else [self._tree]
@@ -118,7 +115,7 @@ class WebPage:
         ]
 
     def links(self) -> Iterator[str]:
-        """Where the page's links lead, as whole addresses without fragments."""
+        """The targets of the page's links, as absolute addresses without fragments."""
         base = self._tree.css_first("base[href]")
         origin = page_address(self.url, (base.attributes.get("href") or "") if base else "")
         for node in self._tree.css("a[href]"):
@@ -130,12 +127,12 @@ class WebPage:
 
 
 def page_address(origin: str, link: str) -> str | None:
-    """Where a link leads, without its fragment; None if that is no page."""
+    """The target of a link, without its fragment; None if it is not an HTTP address."""
     try:
         address = urldefrag(urljoin(origin, link.strip())).url
         return address if urlsplit(address).scheme in {"http", "https"} else None
     except ValueError:
-        return None  # not an address at all
+        return None  # malformed
 
 
 def sitemap_locations(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""WebPageSource: what is found on web pages by CSS selectors; only changed pages give records."""
+"""WebPageSource: reads web pages by CSS selectors; only changed pages become records."""
 
 import gzip
 import io
@@ -22,14 +22,14 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.web.calling import (
-    LONGEST_WAIT_S,
-    Answer,
-    Caller,
-    CallSettings,
-    NotNow,
+from strom.connect.connectors.web.http_client import (
+    MAX_WAIT_S,
+    HttpClient,
+    HttpClientSettings,
+    HttpResponse,
     RedirectRefused,
-    TooLong,
+    RequestNotDue,
+    ResponseTooLarge,
     address_problem,
 )
 from strom.connect.connectors.web.page_reading import (
@@ -41,23 +41,21 @@ from strom.connect.connectors.web.page_reading import (
     sitemap_locations,
 )
 from strom.connect.connectors.web.progress import digest_of
-from strom.connect.connectors.web.robots import MOST_BYTES, Robots
+from strom.connect.connectors.web.robots import MAX_BYTES, Robots
 from strom.connect.connectors.web.visiting import Round, Visit
 
-MOST_ATTEMPTS = 3
-MOST_SITEMAPS = 50
+MAX_ATTEMPTS = 3
+MAX_SITEMAPS = 50
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageSourceSettings(CallSettings):
-    """What a source of web pages can be told."""
-
+class PageSourceSettings(HttpClientSettings):
     urls: tuple[str, ...] = setting("urls", Kind.LIST, "The pages to visit.", ())
     sitemap: str | None = setting(
         "sitemap", Kind.STRING, "The address of a sitemap, whose pages are visited."
     )
-    topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
+    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
     fields: str | None = setting(
         "fields",
         Kind.STRING,
@@ -65,7 +63,7 @@ class PageSourceSettings(CallSettings):
         "(an attribute) | tags[]: .tag (all of them). Without it: title and text.",
     )
     item_selector: str | None = setting(
-        "item.selector", Kind.STRING, "A CSS selector: each element that it finds is a record."
+        "item.selector", Kind.STRING, "A CSS selector: each element that it selects is a record."
     )
     key_field: str = setting(
         "key.field", Kind.STRING, "The field that becomes the record's key.", "url"
@@ -73,35 +71,32 @@ class PageSourceSettings(CallSettings):
     follow_depth: int = setting(
         "follow.depth",
         Kind.INT,
-        "How many links away pages are visited too, on the same site.",
+        "Up to how many links away pages of the same site are visited too.",
         0,
         minimum=0,
     )
-    max_pages: int = setting(
-        "max.pages", Kind.INT, "How many pages are visited in a round, at most.", 1000, minimum=1
-    )
+    max_pages: int = setting("max.pages", Kind.INT, "The most pages in a round.", 1000, minimum=1)
     poll_interval_ms: int = setting(
         "poll.interval.ms", Kind.LONG, "The time between two rounds.", 3_600_000, minimum=0
     )
     delay_ms: int = setting(
         "delay.ms",
         Kind.LONG,
-        "The time between two visits of one site; longer if its robots.txt says so.",
+        "The time between two visits of one site; longer if its robots.txt demands it.",
         1000,
         minimum=0,
     )
     user_agent: str = setting(
         "user.agent",
         Kind.STRING,
-        "What the source calls itself, and the name to which robots.txt speaks.",
+        "The User-Agent of requests, and the name that rules in robots.txt are matched with.",
         "strom",
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
         problems = dict(super().validate())
         if not self.urls and not self.sitemap:
-            problems["urls"] = "Say which pages to visit: urls or sitemap."
+            problems["urls"] = "Set urls or sitemap: the pages to visit."
         for name, addresses in (
             ("urls", self.urls),
             ("sitemap", (self.sitemap,) if self.sitemap else ()),
@@ -112,7 +107,7 @@ class PageSourceSettings(CallSettings):
         try:
             names = [field.name for field in parse_fields(self.fields)]
             if self.key_field not in ("url", *names):
-                problems["key.field"] = f"There is no field {self.key_field}."
+                problems["key.field"] = f"Unknown field {self.key_field}: it is not in fields."
         except ValueError as error:
             problems["fields"] = f"fields: {error}."
         try:
@@ -122,7 +117,6 @@ class PageSourceSettings(CallSettings):
         return problems
 
     def public_headers(self) -> dict[str, str]:
-        """The agent's name, which every server learns."""
         return {"User-Agent": self.user_agent}
 
 
@@ -134,7 +128,7 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
         self._fields = parse_fields(settings.fields)
         self._schema = schema_of(self._fields)
         self._key_schema = STRING if settings.key_field == "url" else None
-        self._caller: Caller | None = None
+        self._client: HttpClient | None = None
         self._round = Round(settings.max_pages)
         self._robots: dict[str, Robots] = {}
         self._states: dict[str, Mapping[str, Any]] = {}
@@ -142,53 +136,53 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
         self._begun = False
 
     def start(self) -> None:
-        """Be ready to visit."""
         sitemap = (self.settings.sitemap,) if self.settings.sitemap else ()
         named = (*self.settings.urls, *sitemap)
-        self._caller = Caller(self.settings, self.context.stopping, named=named)
+        self._client = HttpClient(self.settings, self.context.stopping, named=named)
 
     def poll(self) -> Sequence[SourceRecord]:
         """The records of the next page, if it has changed."""
-        if self._caller is None:
-            raise ConnectError("The task was not started.")
+        if self._client is None:
+            raise ConnectError("The task is not started.")
         now = time.monotonic()
         wait = self._round.wait(now) if self._begun else self._due - now
         if wait > 0:
-            self.context.stopping.wait(min(wait, LONGEST_WAIT_S))
-            if wait > LONGEST_WAIT_S:
+            self.context.stopping.wait(min(wait, MAX_WAIT_S))
+            if wait > MAX_WAIT_S:
                 return []
         if not self._begun:
-            self._begin_round(self._caller)
+            self._begin_round(self._client)
         visit = self._round.take(time.monotonic())
-        records = self._visited(self._caller, visit) if visit is not None else []
+        records = self._visit(self._client, visit) if visit is not None else []
         if not self._round:
             self._begun = False
             self._due = time.monotonic() + self.settings.poll_interval_ms / 1000
         return records
 
     def stop(self) -> None:
-        """Close the connection."""
-        if self._caller is not None:
-            self._caller.close()
+        if self._client is not None:
+            self._client.close()
 
-    def _begin_round(self, caller: Caller) -> None:
+    def _begin_round(self, client: HttpClient) -> None:
         beginning = Round(self.settings.max_pages)
-        listed = self._sitemap_pages(caller, self.settings.sitemap) if self.settings.sitemap else []
+        listed = self._sitemap_pages(client, self.settings.sitemap) if self.settings.sitemap else []
         for url in (*self.settings.urls, *listed):
             if (address := page_address("", url)) is not None:
                 beginning.add(address, 0)
         self._round, self._begun = beginning, True
         self._robots.clear()
 
-    def _sitemap_pages(self, caller: Caller, address: str) -> list[str]:
+    def _sitemap_pages(self, client: HttpClient, address: str) -> list[str]:
         """The pages of a sitemap, and of those that it lists."""
-        pages, sitemaps, looked_at = [], [address], 0
-        while sitemaps and looked_at < MOST_SITEMAPS:
-            answer = caller.call("GET", sitemaps.pop(0))
-            looked_at += 1
-            if answer.status != 200:
-                raise ConnectError(f"The sitemap {answer.address} answers {answer.status}.")
-            text = _sitemap_text(answer.body, self.settings.max_response_bytes)
+        pages, sitemaps, requested = [], [address], 0
+        while sitemaps and requested < MAX_SITEMAPS:
+            response = client.request("GET", sitemaps.pop(0))
+            requested += 1
+            if response.status != 200:
+                raise ConnectError(
+                    f"The sitemap {response.address} responded with {response.status}."
+                )
+            text = _sitemap_text(response.body, self.settings.max_response_bytes)
             found = sitemap_locations(text)
             if "<sitemapindex" in text:
                 sitemaps += found
@@ -196,71 +190,74 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
                 pages += found
         return pages
 
-    def _visited(self, caller: Caller, visit: Visit) -> list[SourceRecord]:
-        """Visit a page as its site allows it; RetriableError if the site is away."""
+    def _visit(self, client: HttpClient, visit: Visit) -> list[SourceRecord]:
+        """Visit a page if robots.txt allows it; RetriableError if the site is unavailable."""
         try:
-            robots = self._robots_of(caller, visit.site)
+            robots = self._robots_of(client, visit.site)
             pause = max(self.settings.delay_ms / 1000, robots.delay or 0.0)
             if not robots.allows(visit.path):
-                _log.info("%s is not visited: robots.txt does not allow it", visit.url)
+                _log.info("%s is skipped: robots.txt disallows it", visit.url)
                 return []
-            self._round.leave_alone(visit.site, time.monotonic() + pause)
-            return self._records(visit, self._answer(caller, visit))
-        except (TooLong, RedirectRefused) as error:
-            _log.warning("%s is left out: %s", visit.url, error)
+            self._round.delay_site(visit.site, time.monotonic() + pause)
+            return self._records(visit, self._request(client, visit))
+        except (ResponseTooLarge, RedirectRefused) as error:
+            _log.warning("%s is skipped: %s", visit.url, error)
             return []
         except RetriableError as error:
-            if isinstance(error, NotNow) or visit.attempt < MOST_ATTEMPTS:
-                self._round.again(visit)
+            if isinstance(error, RequestNotDue) or visit.attempt < MAX_ATTEMPTS:
+                self._round.retry(visit)
             else:
-                _log.warning("%s is left out until the next round: %s", visit.url, error)
-            if isinstance(error, NotNow):
+                _log.warning("%s is skipped until the next round: %s", visit.url, error)
+            if isinstance(error, RequestNotDue):
                 return []
             raise
 
-    def _robots_of(self, caller: Caller, site: str) -> Robots:
+    def _robots_of(self, client: HttpClient, site: str) -> Robots:
         if site not in self._robots:
-            answer = caller.call("GET", f"{site}/robots.txt")
-            text = answer.body[:MOST_BYTES].decode("utf-8", "replace")
+            response = client.request("GET", f"{site}/robots.txt")
+            text = response.body[:MAX_BYTES].decode("utf-8", "replace")
             self._robots[site] = Robots(
-                text if answer.status == 200 else "", self.settings.user_agent
+                text if response.status == 200 else "", self.settings.user_agent
             )
         return self._robots[site]
 
-    def _answer(self, caller: Caller, visit: Visit) -> Answer:
+    def _request(self, client: HttpClient, visit: Visit) -> HttpResponse:
         state = self._state(visit.url)
         headers = {}
         if state.get("done") and not self._is_followed(visit):
             tags = {"If-None-Match": state.get("etag"), "If-Modified-Since": state.get("modified")}
             headers = {name: text for name, text in tags.items() if text}
-        return caller.call("GET", visit.url, headers=headers)
+        return client.request("GET", visit.url, headers=headers)
 
     def _is_followed(self, visit: Visit) -> bool:
-        # Its links are needed, and an answer that says "not modified" has none.
+        # Its links are needed, and a 304 response has none: such a page is requested unconditionally.
         return visit.depth < self.settings.follow_depth
 
-    def _records(self, visit: Visit, answer: Answer) -> list[SourceRecord]:
-        if answer.status == 304:
+    def _records(self, visit: Visit, response: HttpResponse) -> list[SourceRecord]:
+        if response.status == 304:
             return []
-        if answer.status != 200:
-            _log.warning("%s answers %d: left out", visit.url, answer.status)
+        if response.status != 200:
+            _log.warning("%s is skipped: the response is %d", visit.url, response.status)
             return []
-        if urlsplit(answer.url).netloc != urlsplit(visit.url).netloc and visit.depth > 0:
-            return []  # a link that leads away from the site by a detour
-        page = WebPage(answer.url, answer.body, _charset(answer.headers.get("content-type")))
+        if urlsplit(response.url).netloc != urlsplit(visit.url).netloc and visit.depth > 0:
+            return []  # a link that leaves the site by a redirect
+        page = WebPage(response.url, response.body, _charset(response.headers.get("content-type")))
         if self._is_followed(visit):
             for link in page.links():
                 if urlsplit(link).netloc == urlsplit(visit.url).netloc:
                     self._round.add(link, visit.depth + 1)
-        return self._made(visit.url, page, answer)
+        return self._undelivered(visit.url, page, response)
 
-    def _made(self, url: str, page: WebPage, answer: Answer) -> list[SourceRecord]:
+    def _undelivered(self, url: str, page: WebPage, response: HttpResponse) -> list[SourceRecord]:
         values = page.read(self.settings.item_selector, self._fields)
         state, digest = self._state(url), digest_of(values)
         delivered = state.get("index", 0) if state.get("digest") == digest else 0
         if delivered and state.get("done"):
             return []
-        tags = {"etag": answer.headers.get("etag"), "modified": answer.headers.get("last-modified")}
+        tags = {
+            "etag": response.headers.get("etag"),
+            "modified": response.headers.get("last-modified"),
+        }
         done = {"digest": digest, "index": len(values), "done": True}
         done |= {name: text for name, text in tags.items() if text}
         key = self.settings.key_field
@@ -301,20 +298,20 @@ def _sitemap_text(body: bytes, limit: int) -> str:
 
 
 class WebPageSource(SourceConnector[PageSourceSettings]):
-    """What is found on web pages by CSS selectors."""
+    """Reads web pages by CSS selectors."""
 
     settings_class = PageSourceSettings
     task_class = PageSourceTask
     exactly_once = False  # a page may have changed before it is visited again
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Pages are shared out by site, so that every site has one visitor."""
+        """Assign pages to tasks by site, so that one task keeps the delay between a site's visits."""
         sites: dict[str, list[str]] = {}
         for url in self.settings.urls:
             sites.setdefault(Visit(url).site, []).append(url)
         if self.settings.sitemap or len(sites) < 2:
             return [{}]
-        shares: list[list[str]] = [[] for _ in range(min(max_tasks, len(sites)))]
+        assigned: list[list[str]] = [[] for _ in range(min(max_tasks, len(sites)))]
         for number, urls in enumerate(sites.values()):
-            shares[number % len(shares)] += urls
-        return [{"urls": ",".join(share)} for share in shares]
+            assigned[number % len(assigned)] += urls
+        return [{"urls": ",".join(urls)} for urls in assigned]

@@ -1,7 +1,7 @@
-"""How one gets from a page of an HTTP interface to the next.
+"""Pagination of HTTP interfaces.
 
-A page is told by what is stored in offsets: None for the first, then a link or cursor (a string), or
-a page's number or the count of records before it (an integer).
+A page is identified by what is stored in offsets: None for the first, then a link or cursor (a
+string), or a page number or record offset (an integer).
 """
 
 from abc import ABC, abstractmethod
@@ -9,80 +9,77 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
-from strom.connect.connectors.web.calling import Answer
+from strom.connect.connectors.web.http_client import HttpResponse
 from strom.connect.connectors.web.json_pointer import look_up
 
 Page: TypeAlias = str | int | None
 
 
 class Paging(ABC):
-    """A way from page to page; this is the way of those that have only one."""
+    """How pages are requested, and which one comes next."""
 
     def request(self, url: str, page: Page) -> tuple[str, Mapping[str, str]]:
-        """The address and the parameters with which a page is asked for."""
+        """The address and the query parameters of a page."""
         return url, {}
 
     @abstractmethod
-    def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
-        """The page after one with so many records; None if there is none."""
+    def after(self, page: Page, response: HttpResponse, document: Any, count: int) -> Page:
+        """The page after one with `count` records; None if it was the last."""
 
 
 class SinglePage(Paging):
-    """Everything is in one answer."""
+    """All records are in one response."""
 
-    def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
-        """None: this was all."""
+    def after(self, page: Page, response: HttpResponse, document: Any, count: int) -> Page:
         return None
 
 
 class LinkedPages(Paging):
-    """Each page holds the address of the next, in its text or in its `Link` header."""
+    """Each page links to the next, in its body or in its `Link` header (RFC 8288)."""
 
     def __init__(self, pointer: str | None) -> None:
-        """Without a pointer, the header counts."""
+        """Without a pointer, the link is in the header."""
         self._pointer = pointer
 
     def request(self, url: str, page: Page) -> tuple[str, Mapping[str, str]]:
-        """A later page has an address of its own."""
         return (page if isinstance(page, str) else url), {}
 
-    def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
-        """The link, made whole; links to other servers are not followed, for credentials' sake."""
+    def after(self, page: Page, response: HttpResponse, document: Any, count: int) -> Page:
+        """The link as an absolute address; links to other servers would get the credentials."""
         if self._pointer is None:
-            link = _next_link(answer.headers.get("link"))
+            link = _next_link(response.headers.get("link"))
         else:
             link = look_up(document, self._pointer)
         if not isinstance(link, str) or not link:
             return None
         try:
-            whole, here = urlsplit(urljoin(answer.url, link)), urlsplit(answer.url)
+            target, here = urlsplit(urljoin(response.url, link)), urlsplit(response.url)
         except ValueError:
-            return None  # not an address at all
-        if whole.netloc != here.netloc:
+            return None  # malformed
+        if target.netloc != here.netloc:
             return None
-        # A server behind a proxy that ends TLS writes http into its links: https is kept.
-        return whole._replace(scheme="https" if here.scheme == "https" else whole.scheme).geturl()
+        # A server behind a proxy that terminates TLS writes http into its links: https is kept.
+        return target._replace(scheme="https" if here.scheme == "https" else target.scheme).geturl()
 
 
 class CursorPages(Paging):
-    """Each page holds a token, with which the next is asked for."""
+    """Each page holds a token, with which the next one is requested."""
 
     def __init__(self, pointer: str, parameter: str) -> None:
         self._pointer = pointer
         self._parameter = parameter
 
     def request(self, url: str, page: Page) -> tuple[str, Mapping[str, str]]:
-        """The token as a parameter."""
         return url, {} if page is None else {self._parameter: str(page)}
 
-    def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
-        """The next token; a page that gives the token of itself is the last, for the time being."""
+    def after(self, page: Page, response: HttpResponse, document: Any, count: int) -> Page:
+        """The next token; a page that returns its own token is the last, until there are records."""
         token = look_up(document, self._pointer)
         return str(token) if token not in (None, "", False) and str(token) != page else None
 
 
 class NumberedPages(Paging):
-    """Pages have numbers, or begin after a number of records; an empty one is the last."""
+    """Pages have numbers or record offsets; an empty page is the last."""
 
     def __init__(
         self, parameter: str, first: int, size: tuple[str, int] | None, *, by_record: bool
@@ -93,13 +90,12 @@ class NumberedPages(Paging):
         self._by_record = by_record
 
     def request(self, url: str, page: Page) -> tuple[str, Mapping[str, str]]:
-        """The number as a parameter, and the size where one is wanted."""
         parameters = {self._parameter: str(self._first if page is None else page)}
         if self._size is not None:
             parameters[self._size[0]] = str(self._size[1])
         return url, parameters
 
-    def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
+    def after(self, page: Page, response: HttpResponse, document: Any, count: int) -> Page:
         """The next number; a page that is not full is the last."""
         if count == 0 or (self._size is not None and count < self._size[1]):
             return None
@@ -108,7 +104,7 @@ class NumberedPages(Paging):
 
 
 def _next_link(header: str | None) -> str | None:
-    """The address that a `Link` header gives for rel=next."""
+    """The address with rel=next in a `Link` header."""
     for link in (header or "").split(","):
         address, *parameters = link.split(";")
         for parameter in parameters:

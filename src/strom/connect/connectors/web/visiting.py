@@ -1,4 +1,4 @@
-"""Which pages are visited next: a round's queue, with every site left in peace in between."""
+"""Which page is visited next: a round's queue, with a delay between two visits of a site."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Visit:
-    """A page to visit."""
+    """A page in the queue."""
 
     url: str
     depth: int = 0
-    """How many links it is away from where the round began."""
+    """How many links it is away from a configured page."""
     attempt: int = 1
 
     @property
     def site(self) -> str:
-        """The page's site: scheme, host and port."""
+        """The page's origin: scheme, host and port."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}"
 
@@ -28,7 +28,7 @@ class Visit:
 
 
 class Round:
-    """The pages of one round, each once, no more than allowed."""
+    """The pages of one round: each once, and at most so many."""
 
     def __init__(self, most_pages: int) -> None:
         self._waiting: deque[Visit] = deque()
@@ -40,13 +40,13 @@ class Round:
         return bool(self._waiting)
 
     def add(self, url: str, depth: int) -> None:
-        """Have a page visited, unless it is known or there are too many."""
+        """Queue a page, unless it was queued before or the round is full."""
         if url not in self._known and len(self._known) < self._most_pages:
             self._known.add(url)
             self._waiting.append(Visit(url, depth))
 
-    def again(self, visit: Visit) -> None:
-        """Have a page visited once more, after all others."""
+    def retry(self, visit: Visit) -> None:
+        """Queue a page again, after all others."""
         self._waiting.append(Visit(visit.url, visit.depth, visit.attempt + 1))
 
     def wait(self, now: float) -> float:
@@ -57,13 +57,13 @@ class Round:
         return max(0.0, min(self._ready_at.get(site, 0.0) for site in sites) - now)
 
     def take(self, now: float) -> Visit | None:
-        """The next page of a site that may be visited now."""
+        """Remove and return the next page whose site may be visited now."""
         for visit in self._waiting:
             if self._ready_at.get(visit.site, 0.0) <= now:
                 self._waiting.remove(visit)
                 return visit
         return None
 
-    def leave_alone(self, site: str, until: float) -> None:
+    def delay_site(self, site: str, until: float) -> None:
         """Visit no page of a site before then."""
         self._ready_at[site] = until

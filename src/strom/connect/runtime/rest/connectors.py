@@ -1,26 +1,26 @@
-"""/connectors: create, change, look at, pause, stop, restart and remove them; their offsets."""
+"""/connectors: create, change, show, pause, stop, restart and delete them; their offsets."""
 
 import difflib
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.commands import (
+    BadRequest,
     Commands,
     NotFound,
-    Refused,
     info_of,
     shown_status,
     status_of,
 )
-from strom.connect.runtime.rest.answers import (
-    Answer,
+from strom.connect.runtime.rest.responses import (
     Call,
-    answer,
+    empty_response,
     flag,
-    nothing,
+    json_response,
     object_of,
     texts_of,
 )
@@ -31,12 +31,11 @@ def _name(request: Request) -> str:
     return str(request.path_params["name"])
 
 
-def list_all(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors."""
+def list_all(commands: Commands, request: Request, given: Any) -> Response:
     names = sorted(commands.worker.stores.connectors())
     wanted = set(request.query_params.getlist("expand"))
     if not wanted:
-        return answer(names)
+        return json_response(names)
     expanded: dict[str, dict[str, Any]] = {}
     for name in names:
         try:
@@ -48,86 +47,76 @@ def list_all(commands: Commands, request: Request, given: Any) -> Answer:
             expanded[name] = one
         except NotFound:
             continue
-    return answer(expanded)
+    return json_response(expanded)
 
 
-def create(commands: Commands, request: Request, given: Any) -> Answer:
-    """POST /connectors."""
+def create(commands: Commands, request: Request, given: Any) -> Response:
     body = object_of(given)
     for field in body.keys() - _FIELDS:
         near = difflib.get_close_matches(field, _FIELDS, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        raise Refused(f"A new connector has no field {field}.{hint}")
+        raise BadRequest(f"Unknown field {field}.{hint}")
     name = str(body.get("name") or "").strip()
     config = texts_of(body.get("config") or {})
     _check_name(name, config)
     initial = body.get("initial_state")
     target = None
     if initial is not None:
-        wording = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
-        if str(initial).upper() not in wording:
-            raise Refused(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial}.")
-        target = wording[str(initial).upper()]
+        states = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+        if str(initial).upper() not in states:
+            raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial}.")
+        target = states[str(initial).upper()]
     commands.put(name, config, replace=False, target=target)
-    return answer(info_of(commands, name), 201, _location(request, name))
+    return json_response(info_of(commands, name), 201, _location(request, name))
 
 
-def show(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME."""
-    return answer(info_of(commands, _name(request)))
+def show(commands: Commands, request: Request, given: Any) -> Response:
+    return json_response(info_of(commands, _name(request)))
 
 
-def delete(commands: Commands, request: Request, given: Any) -> Answer:
-    """DELETE /connectors/NAME."""
+def delete(commands: Commands, request: Request, given: Any) -> Response:
     commands.delete(_name(request))
-    return nothing()
+    return empty_response()
 
 
-def show_config(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/config."""
-    return answer(commands.shown(commands.connector(_name(request)).config))
+def show_config(commands: Commands, request: Request, given: Any) -> Response:
+    return json_response(commands.shown(commands.connector(_name(request)).config))
 
 
-def put_config(commands: Commands, request: Request, given: Any) -> Answer:
-    """PUT /connectors/NAME/config."""
+def put_config(commands: Commands, request: Request, given: Any) -> Response:
     name, config = _name(request), texts_of(given)
     _check_name(name, config)
     if commands.put(name, config, replace=True):
-        return answer(info_of(commands, name), 201, _location(request, name))
-    return answer(info_of(commands, name))
+        return json_response(info_of(commands, name), 201, _location(request, name))
+    return json_response(info_of(commands, name))
 
 
-def patch_config(commands: Commands, request: Request, given: Any) -> Answer:
-    """PATCH /connectors/NAME/config."""
+def patch_config(commands: Commands, request: Request, given: Any) -> Response:
     name, changes = _name(request), object_of(given)
     texts = texts_of(changes)
     commands.patch(name, {key: texts.get(key) for key in changes})
-    return answer(info_of(commands, name))
+    return json_response(info_of(commands, name))
 
 
-def show_status(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/status."""
-    return answer(status_of(commands, _name(request)))
+def show_status(commands: Commands, request: Request, given: Any) -> Response:
+    return json_response(status_of(commands, _name(request)))
 
 
-def show_topics(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/topics."""
+def show_topics(commands: Commands, request: Request, given: Any) -> Response:
     name = _name(request)
     commands.connector(name)
-    return answer({name: {"topics": commands.worker.stores.topics(name)}})
+    return json_response({name: {"topics": commands.worker.stores.topics(name)}})
 
 
-def reset_topics(commands: Commands, request: Request, given: Any) -> Answer:
-    """PUT /connectors/NAME/topics/reset."""
+def reset_topics(commands: Commands, request: Request, given: Any) -> Response:
     commands.connector(_name(request))
     commands.worker.stores.forget_topics(_name(request))
-    return nothing(202)
+    return empty_response(202)
 
 
-def show_tasks(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/tasks."""
+def show_tasks(commands: Commands, request: Request, given: Any) -> Response:
     name = _name(request)
-    return answer(
+    return json_response(
         [
             {"id": {"connector": name, "task": number}, "config": commands.shown(config)}
             for number, config in enumerate(commands.connector(name).tasks)
@@ -135,35 +124,31 @@ def show_tasks(commands: Commands, request: Request, given: Any) -> Answer:
     )
 
 
-def show_tasks_config(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/tasks-config."""
+def show_tasks_config(commands: Commands, request: Request, given: Any) -> Response:
     name = _name(request)
     tasks = enumerate(commands.connector(name).tasks)
-    return answer({f"{name}-{number}": commands.shown(config) for number, config in tasks})
+    return json_response({f"{name}-{number}": commands.shown(config) for number, config in tasks})
 
 
-def show_task_status(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/tasks/N/status."""
+def show_task_status(commands: Commands, request: Request, given: Any) -> Response:
     name, task = _name(request), int(request.path_params["task"])
     status = commands.worker.stores.status(Unit(name, task))
     if status is None:
         raise NotFound(f"No status found for task {name}-{task}")
-    return answer({"id": task, **shown_status(status)})
+    return json_response({"id": task, **shown_status(status)})
 
 
-def restart_task(commands: Commands, request: Request, given: Any) -> Answer:
-    """POST /connectors/NAME/tasks/N/restart."""
+def restart_task(commands: Commands, request: Request, given: Any) -> Response:
     commands.restart_task(_name(request), int(request.path_params["task"]))
-    return nothing()
+    return empty_response()
 
 
-def restart(commands: Commands, request: Request, given: Any) -> Answer:
-    """POST /connectors/NAME/restart."""
+def restart(commands: Commands, request: Request, given: Any) -> Response:
     name = _name(request)
     include_tasks, only_failed = flag(request, "includeTasks"), flag(request, "onlyFailed")
     if not include_tasks and not only_failed:
         commands.restart(name, include_tasks=False, only_failed=False)
-        return nothing()
+        return empty_response()
     commands.connector(name, "Unknown connector: {}")
     shown = status_of(commands, name)
     commands.restart(name, include_tasks=include_tasks, only_failed=only_failed)
@@ -172,35 +157,32 @@ def restart(commands: Commands, request: Request, given: Any) -> Answer:
         if one["state"] == "FAILED" or not only_failed:
             one["state"] = "RESTARTING"
             one.pop("trace", None)
-    return answer(shown, 202)
+    return json_response(shown, 202)
 
 
-def pause(commands: Commands, request: Request, given: Any) -> Answer:
-    """PUT /connectors/NAME/pause."""
-    commands.aim(_name(request), Target.PAUSED)
-    return nothing(202)
+def pause(commands: Commands, request: Request, given: Any) -> Response:
+    commands.set_target(_name(request), Target.PAUSED)
+    return empty_response(202)
 
 
-def resume(commands: Commands, request: Request, given: Any) -> Answer:
-    """PUT /connectors/NAME/resume."""
-    commands.aim(_name(request), Target.STARTED)
-    return nothing(202)
+def resume(commands: Commands, request: Request, given: Any) -> Response:
+    commands.set_target(_name(request), Target.STARTED)
+    return empty_response(202)
 
 
-def stop(commands: Commands, request: Request, given: Any) -> Answer:
-    """PUT /connectors/NAME/stop."""
-    commands.aim(_name(request), Target.STOPPED)
-    return nothing()
+def stop(commands: Commands, request: Request, given: Any) -> Response:
+    commands.set_target(_name(request), Target.STOPPED)
+    return empty_response()
 
 
-def show_offsets(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/offsets."""
+def show_offsets(commands: Commands, request: Request, given: Any) -> Response:
     pairs = commands.offsets(_name(request))
-    return answer({"offsets": [{"partition": one, "offset": offset} for one, offset in pairs]})
+    return json_response(
+        {"offsets": [{"partition": one, "offset": offset} for one, offset in pairs]}
+    )
 
 
-def alter_offsets(commands: Commands, request: Request, given: Any) -> Answer:
-    """PATCH /connectors/NAME/offsets."""
+def alter_offsets(commands: Commands, request: Request, given: Any) -> Response:
     pairs = []
     for one in object_of(given).get("offsets") or ():
         if (
@@ -208,24 +190,23 @@ def alter_offsets(commands: Commands, request: Request, given: Any) -> Answer:
             or not isinstance(one.get("partition"), dict)
             or not isinstance(one.get("offset"), dict | None)
         ):
-            raise Refused('Each of the offsets is {"partition": {…}, "offset": {…} or null}.')
+            raise BadRequest('Each offset must be {"partition": {…}, "offset": {…} or null}.')
         pairs.append((one["partition"], one.get("offset")))
     if not pairs:
-        raise Refused("Partitions / offsets need to be provided for an alter offsets request")
+        raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
     commands.alter_offsets(_name(request), pairs)
-    return answer({"message": _modified(commands, request, "altered")})
+    return json_response({"message": _modified(commands, request, "altered")})
 
 
-def reset_offsets(commands: Commands, request: Request, given: Any) -> Answer:
-    """DELETE /connectors/NAME/offsets."""
+def reset_offsets(commands: Commands, request: Request, given: Any) -> Response:
     commands.reset_offsets(_name(request))
-    return answer({"message": _modified(commands, request, "reset")})
+    return json_response({"message": _modified(commands, request, "reset")})
 
 
-def show_logs(commands: Commands, request: Request, given: Any) -> Answer:
-    """GET /connectors/NAME/logs: the last lines on this worker; Kafka has no such call."""
+def show_logs(commands: Commands, request: Request, given: Any) -> Response:
+    """The last log lines on this worker; Kafka has no such path."""
     commands.connector(_name(request))
-    return answer({"lines": commands.worker.logs.of(_name(request))})
+    return json_response({"lines": commands.worker.logs.of(_name(request))})
 
 
 def _modified(commands: Commands, request: Request, how: str) -> str:
@@ -241,7 +222,7 @@ def _modified(commands: Commands, request: Request, how: str) -> str:
 def _check_name(name: str, config: dict[str, str]) -> None:
     included = config.get("name")
     if included is not None and included != name:
-        raise Refused(
+        raise BadRequest(
             f"Connector name configuration ({included}) doesn't match connector name in the URL "
             f"({name})"
         )

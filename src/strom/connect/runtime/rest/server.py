@@ -1,9 +1,9 @@
-"""Serves REST for a worker, in a thread of its own."""
+"""The REST interface of a worker, in its own thread."""
 
 from strom.connect.runtime.commands import Commands
 from strom.connect.runtime.measurements import make_worker_metrics
 from strom.connect.runtime.rest import connectors, plugins
-from strom.connect.runtime.rest.answers import make_error_format, make_route
+from strom.connect.runtime.rest.responses import make_error_format, make_route
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.worker import ConnectWorker, split_texts
 from strom.http.application import HttpApplication
@@ -13,7 +13,7 @@ from strom.http.server import HttpListener, HttpServer, HttpThread
 
 
 def make_app(worker: ConnectWorker) -> HttpApplication:
-    """The application, for any ASGI server."""
+    """Make the interface of a worker, for any ASGI server."""
     settings, commands = worker.settings, Commands(worker)
 
     def not_ready() -> str | None:
@@ -31,11 +31,11 @@ def make_app(worker: ConnectWorker) -> HttpApplication:
 
 
 class RunningWorker:
-    """A worker with its REST interface: what `strom connect worker` runs."""
+    """A worker with its REST interface, as `strom connect worker` runs it."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         settings = WorkerSettings.read(split_texts(texts)[0])
-        # Taken before anything else: the worker's id has the port in it.
+        # First, because the worker's id contains the port.
         self._listener = HttpListener(
             settings.host,
             settings.port,
@@ -52,16 +52,14 @@ class RunningWorker:
 
     @property
     def port(self) -> int:
-        """The port of REST."""
         return self._listener.port
 
     @property
     def url(self) -> str:
-        """The address of REST, by the name that the worker advertises."""
+        """The address of the REST interface, by the advertised host."""
         return f"http://{self.worker.worker_id}"
 
     def start(self) -> "RunningWorker":
-        """Start both."""
         try:
             self.worker.start()
         except BaseException:
@@ -75,7 +73,6 @@ class RunningWorker:
         return self
 
     def stop(self) -> None:
-        """Stop both."""
         self._http.stop()
         self.worker.stop()
 

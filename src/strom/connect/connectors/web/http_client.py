@@ -1,4 +1,4 @@
-"""Calling HTTP servers with manners: limits, credentials, and what to do about each answer."""
+"""Requests to HTTP servers: rate limit, credentials, redirects, and which responses are retried."""
 
 import email.utils
 import re
@@ -14,17 +14,17 @@ from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableEr
 if TYPE_CHECKING:
     import httpx2
 
-LONGEST_WAIT_S = 0.5
-"""A call never blocks for longer than about this before it begins; who is told to wait comes again."""
-LONGEST_RETRY_AFTER_S = 3600.0
-MOST_REDIRECTS = 10
+MAX_WAIT_S = 0.5
+"""A request that is due later raises RequestNotDue instead of blocking: the task stays responsive."""
+MAX_RETRY_AFTER_S = 3600.0
+MAX_REDIRECTS = 10
 _REDIRECTS = {301, 302, 303, 307, 308}
-_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+_RETRIABLE = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True, kw_only=True)
-class CallSettings(ConnectorSettings):
-    """How a server is called, for all connectors that do."""
+class HttpClientSettings(ConnectorSettings):
+    """Settings of every connector that sends HTTP requests."""
 
     headers: str | None = setting(
         "headers",
@@ -34,7 +34,7 @@ class CallSettings(ConnectorSettings):
     auth_type: str = setting(
         "auth.type",
         Kind.STRING,
-        "How to identify oneself: by user and password, or by a token.",
+        "How to authenticate: not at all, by user and password, or by a token.",
         "none",
         choices=("none", "basic", "bearer"),
     )
@@ -44,26 +44,25 @@ class CallSettings(ConnectorSettings):
     request_timeout_ms: int = setting(
         "request.timeout.ms",
         Kind.INT,
-        "How long connecting and every wait for bytes may take.",
+        "The timeout of connecting, and of every wait for bytes.",
         30_000,
         minimum=1,
     )
     requests_per_second: float | None = setting(
         "requests.per.second",
         Kind.DOUBLE,
-        "How often the server is called, at most.",
+        "The most requests per second.",
         minimum=0.001,
     )
     max_response_bytes: int = setting(
         "max.response.bytes",
         Kind.INT,
-        "An answer longer than this, uncompressed, fails the task.",
+        "The limit of an uncompressed response; a larger one fails the task.",
         64 * 1024 * 1024,
         minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Credentials and headers that are not whole."""
         problems = {}
         if self.auth_type == "basic" and (self.auth_user is None or self.auth_password is None):
             problems["auth.type"] = "auth.type=basic needs auth.user and auth.password."
@@ -78,7 +77,7 @@ class CallSettings(ConnectorSettings):
         return {}
 
     def header_pairs(self) -> dict[str, str]:
-        """The headers, perhaps secret, of requests to the servers that the user has named."""
+        """The headers, perhaps secret, of requests to the servers in the configuration only."""
         pairs = {name: value for name, _, value in self._header_parts()}
         if self.auth_type == "bearer":
             pairs["Authorization"] = f"Bearer {self.auth_token}"
@@ -90,41 +89,41 @@ class CallSettings(ConnectorSettings):
 
 
 def address_problem(address: str) -> str | None:
-    """What is wrong with an address that someone has given, if anything is."""
+    """What is wrong with an address in the configuration; None if nothing is."""
     try:
         parts = urlsplit(address)
     except ValueError as error:
         return f"{address} is not an address: {error}."
     if parts.scheme not in {"http", "https"} or not parts.netloc:
-        return f"{address} is not an address: http://… or https://…"
+        return f"{address} is not an address; write http://… or https://…"
     if parts.password is not None:
-        return "An address must not hold a password, for it is shown: use auth.type=basic."
+        return "An address is shown, so it must not hold a password: use auth.type=basic."
     return None
 
 
-class Answer(NamedTuple):
-    """What a server has answered, read to its end."""
+class HttpResponse(NamedTuple):
+    """A response, read to its end."""
 
     url: str
-    """Where it came from, after redirects."""
+    """The address that it came from, after redirects."""
     status: int
     headers: "httpx2.Headers"
     body: bytes
     trusted: bool = True
-    """Whether credentials and configured headers were sent there."""
+    """Whether credentials and configured headers were sent with the request."""
 
     @property
     def address(self) -> str:
-        """Where it came from, for messages: without what may be a secret of another server."""
+        """The address for messages, without what may be a secret of another server."""
         return without_user_info(self.url) if self.trusted else without_query(self.url)
 
 
-class NotNow(RetriableError):
-    """It is not time for the next request yet."""
+class RequestNotDue(RetriableError):
+    """The rate limit or the server's Retry-After does not allow the next request yet."""
 
 
-class TooLong(ConnectError):
-    """An answer that is longer than allowed."""
+class ResponseTooLarge(ConnectError):
+    """A response that exceeds max.response.bytes."""
 
 
 class RedirectRefused(ConnectError):
@@ -132,8 +131,8 @@ class RedirectRefused(ConnectError):
 
 
 def _origin(address: str) -> object:
-    """Scheme, host and port, which tell one server from another; None of what is no address."""
-    import httpx2  # and no other parser: two might see different hosts in one address
+    """Scheme, host and port, by which servers are distinguished; None for what is no address."""
+    import httpx2  # and no other parser: two parsers might see different hosts in one address
 
     try:
         return httpx2.URL(address).origin
@@ -142,7 +141,7 @@ def _origin(address: str) -> object:
 
 
 def _trusted_by(address: str) -> set[object]:
-    """The servers that get the credentials of one: itself, and the same host by https.
+    """The origins that get the credentials of one: itself, and the same host by https.
 
     Many servers redirect http to https, from default port to default port.
     """
@@ -155,15 +154,15 @@ def _trusted_by(address: str) -> set[object]:
     return trusted
 
 
-def redirect_location(answer: Answer) -> str | None:
-    """Where an answer redirects to, for messages."""
-    if answer.status not in _REDIRECTS or "location" not in answer.headers:
+def redirect_location(response: HttpResponse) -> str | None:
+    """The address that a response redirects to, for messages."""
+    if response.status not in _REDIRECTS or "location" not in response.headers:
         return None
-    return without_query(answer.headers["location"])
+    return without_query(response.headers["location"])
 
 
 def redirect_target(url: str, location: str) -> str:
-    """The address to which a redirect leads; RedirectRefused if it leads away from https."""
+    """The address that a redirect leads to; RedirectRefused if it leaves https or HTTP."""
     import httpx2
 
     shown = without_query(url)
@@ -180,7 +179,7 @@ def redirect_target(url: str, location: str) -> str:
 
 
 def _check_location(response: "httpx2.Response") -> None:
-    """Refuse what httpx would report as an error of the connection, which would be retried."""
+    """Refuse an invalid redirect here: httpx would report a connection error, which is retried."""
     if response.status_code in _REDIRECTS and "location" in response.headers:
         redirect_target(str(response.url), response.headers["location"])
 
@@ -189,33 +188,33 @@ _USER_INFO = re.compile(r"^([^/?#]*//)[^/?#]*@")
 
 
 def without_user_info(address: str) -> str:
-    """An address for messages: a redirect's may hold a name and a password."""
+    """An address for messages: that of a redirect may hold a user name and a password."""
     return _USER_INFO.sub(r"\1", address)
 
 
 def without_query(address: str) -> str:
-    """An address for messages, where it is a server's: its query may hold a secret."""
+    """An address for messages that a server has sent: its query may hold a secret."""
     return without_user_info(address.partition("?")[0].partition("#")[0])
 
 
-class Caller:
-    """Calls servers, no faster than allowed and not before they want to be called again.
+class HttpClient:
+    """Sends requests within the rate limit, and not before a server's Retry-After.
 
-    Credentials and configured headers go to the servers that the user has named, and to no other:
-    not along a redirect to another origin, and not to an address that a server's answer holds. A
-    server named by http is the same one by https.
+    Credentials and configured headers go to the servers in the configuration only: not along a
+    redirect to another origin, and not to an address in a response. A server configured by http is
+    the same one by https.
     """
 
     def __init__(
         self,
-        settings: CallSettings,
+        settings: HttpClientSettings,
         stopping: threading.Event,
         *,
         named: Collection[str] | None = None,
         connections: int = 1,
         redirects: bool = True,
     ) -> None:
-        """`named` are the addresses whose servers the user trusts; None: all that are called."""
+        """`named` are the addresses whose servers are trusted with credentials; None: all."""
         import httpx2
 
         auth = None
@@ -246,7 +245,7 @@ class Caller:
         """Seconds until the next request may be made."""
         return max(0.0, self._not_before - time.monotonic())
 
-    def call(
+    def request(
         self,
         method: str,
         url: str,
@@ -254,35 +253,37 @@ class Caller:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
-    ) -> Answer:
-        """Make one request and read the answer.
+    ) -> HttpResponse:
+        """Send one request and read the response, after redirects.
 
-        RetriableError if the server cannot be reached, or says that it is busy; how long it wants to
-        be left alone is kept to. RedirectRefused for a redirect that is not followed. Any other
-        answer is returned, whatever its status.
+        RetriableError if the server cannot be reached, or responds with a status that is worth a
+        retry; its Retry-After is respected. RedirectRefused for a redirect that is not followed. Any
+        other response is returned.
         """
         self._wait_for_turn()
-        answer = self._once(self._is_trusted(url), method, url, params, headers, content)
-        for _ in range(MOST_REDIRECTS):
-            target = self._next_address(answer)
+        response = self._once(self._is_trusted(url), method, url, params, headers, content)
+        for _ in range(MAX_REDIRECTS):
+            target = self._next_address(response)
             if target is None:
                 break
-            # What has left an origin is not trusted again: the next address is that server's choice.
-            trusted = answer.trusted and _origin(target) in _trusted_by(answer.url)
-            answer = self._once(trusted, method, target, None, headers, content)
+            # Once outside the origin, never trusted again: that server chooses the next address.
+            trusted = response.trusted and _origin(target) in _trusted_by(response.url)
+            response = self._once(trusted, method, target, None, headers, content)
         else:
-            if self._next_address(answer) is not None:
-                raise RedirectRefused(f"{url} redirects more than {MOST_REDIRECTS} times.")
-        if answer.status in _TRY_AGAIN:
-            self._leave_alone_for(answer.headers.get("retry-after"))
-            raise RetriableError(f"{url} answers {answer.status}: {start_of(answer.body)}")
-        return answer
+            if self._next_address(response) is not None:
+                raise RedirectRefused(f"{url} redirects more than {MAX_REDIRECTS} times.")
+        if response.status in _RETRIABLE:
+            self._delay_for(response.headers.get("retry-after"))
+            raise RetriableError(
+                f"{url} responded with {response.status}: {start_of(response.body)}"
+            )
+        return response
 
     def _is_trusted(self, url: str) -> bool:
         return self._trusted is None or _origin(url) in self._trusted
 
     def _client_without_secrets(self) -> "httpx2.Client":
-        """It has never had any, so that none can leak; nor does it share cookies."""
+        """A client that never had credentials, so that none can leak; it shares no cookies either."""
         import httpx2
 
         if self._without_secrets is None:
@@ -293,12 +294,12 @@ class Caller:
             )
         return self._without_secrets
 
-    def _next_address(self, answer: Answer) -> str | None:
-        """The address that an answer redirects to, if redirects are followed."""
-        location = answer.headers.get("location")
-        if not self._redirects or answer.status not in _REDIRECTS or location is None:
+    def _next_address(self, response: HttpResponse) -> str | None:
+        """The address to request next; None if the response is no redirect, or none are followed."""
+        location = response.headers.get("location")
+        if not self._redirects or response.status not in _REDIRECTS or location is None:
             return None
-        return redirect_target(answer.url, location)
+        return redirect_target(response.url, location)
 
     def _once(
         self,
@@ -308,8 +309,8 @@ class Caller:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         content: bytes | None,
-    ) -> Answer:
-        """Make one request, without redirects."""
+    ) -> HttpResponse:
+        """Send one request, without redirects."""
         import httpx2
 
         client = self._client if trusted else self._client_without_secrets()
@@ -319,30 +320,29 @@ class Caller:
                 method, url, params=params, headers=headers, content=content
             ) as response:
                 body = self._body(response)
-                return Answer(
+                return HttpResponse(
                     str(response.url), response.status_code, response.headers, body, trusted
                 )
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-            raise ConnectError(f"{shown} cannot be called: {error}") from error
+            raise ConnectError(f"{shown} cannot be requested: {error}") from error
         except httpx2.RequestError as error:
             reason = str(error) or type(error).__name__
             raise RetriableError(f"{shown} cannot be reached: {reason}") from error
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
         if self._without_secrets is not None:
             self._without_secrets.close()
 
     def _wait_for_turn(self) -> None:
-        """Wait a little if it is soon time for the next request; NotNow if it is not."""
+        """Wait if the next request is due soon; RequestNotDue if it is due later."""
         with self._lock:
             wait = self.ready_in
-            if wait <= LONGEST_WAIT_S:
+            if wait <= MAX_WAIT_S:
                 self._not_before = max(self._not_before, time.monotonic()) + self._pause
-        if wait > LONGEST_WAIT_S:
-            self._stopping.wait(LONGEST_WAIT_S)
-            raise NotNow(f"The next request is due in {wait:.1f} seconds.")
+        if wait > MAX_WAIT_S:
+            self._stopping.wait(MAX_WAIT_S)
+            raise RequestNotDue(f"The next request is due in {wait:.1f} seconds.")
         if wait:
             self._stopping.wait(wait)
 
@@ -351,22 +351,22 @@ class Caller:
         for block in response.iter_bytes():
             body += block
             if len(body) > self._limit:
-                raise TooLong(
-                    f"The answer of {without_query(str(response.url))} is longer than "
-                    f"max.response.bytes={self._limit}."
+                raise ResponseTooLarge(
+                    f"The response of {without_query(str(response.url))} exceeds the limit of "
+                    f"{self._limit} bytes (max.response.bytes)."
                 )
         return bytes(body)
 
-    def _leave_alone_for(self, retry_after: str | None) -> None:
+    def _delay_for(self, retry_after: str | None) -> None:
         seconds = retry_after_seconds(retry_after, time.time())
         if seconds is not None:
             with self._lock:
-                wanted = time.monotonic() + min(seconds, LONGEST_RETRY_AFTER_S)
+                wanted = time.monotonic() + min(seconds, MAX_RETRY_AFTER_S)
                 self._not_before = max(self._not_before, wanted)
 
 
 def retry_after_seconds(text: str | None, now: float) -> float | None:
-    """What a Retry-After header asks for: seconds, or a date."""
+    """The delay in a Retry-After header, which holds seconds or a date (RFC 9110, section 10.2.3)."""
     if text is None:
         return None
     if text.strip().isdecimal():
@@ -378,5 +378,5 @@ def retry_after_seconds(text: str | None, now: float) -> float | None:
 
 
 def start_of(body: bytes) -> str:
-    """The beginning of an answer, for messages."""
-    return body[:200].decode("utf-8", "replace").strip() or "(nothing)"
+    """The beginning of a response, for messages."""
+    return body[:200].decode("utf-8", "replace").strip() or "(empty)"

@@ -1,10 +1,10 @@
-"""How the rows of each table become records, as the table was when they changed."""
+"""The converter of each table, as the table was at its changes."""
 
 from collections.abc import Iterator
 
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.postgres_changes.catalog import Catalog
-from strom.connect.connectors.postgres_changes.envelope import Entry, TableForm, Where
+from strom.connect.connectors.postgres_changes.envelope import Entry, SourceInfo, TableConverter
 from strom.connect.connectors.postgres_changes.keys import FULL, Keys
 from strom.connect.connectors.postgres_changes.names import TopicNames
 from strom.connect.connectors.postgres_changes.pgoutput import Change, Relation, Truncate
@@ -12,8 +12,8 @@ from strom.connect.connectors.postgres_changes.publication import Publication
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 
 
-class TableForms:
-    """The forms of all tables that the stream, or the snapshot, has described."""
+class TableConverters:
+    """The converters of all tables that the stream or the snapshot has described."""
 
     def __init__(
         self,
@@ -27,13 +27,13 @@ class TableForms:
         self._keys = keys
         self._settings = settings
         self._topics = TopicNames(settings.topic_prefix)
-        self._forms: dict[int, TableForm | None] = {}
+        self._converters: dict[int, TableConverter | None] = {}
         """By OID; None if the table is not followed."""
         self._announced: dict[int, Relation] = {}
-        """Tables as the stream has described them last, until there is a record to be made."""
+        """The last descriptions in the stream, until a record of the table needs a converter."""
 
     def learn_keys(self, lsn: int) -> None:
-        """Remember the keys of followed tables that the stream does not tell."""
+        """Store the keys of followed tables that the stream does not contain."""
         present = {
             oid: key
             for oid, (table, key) in self._catalog.full_keys().items()
@@ -42,26 +42,26 @@ class TableForms:
         self._keys.learn(present, lsn)
 
     def announce(self, relation: Relation) -> None:
-        """Changes of this table follow that were made when it was like this."""
+        """Note the description of a table: it applies to the changes that follow."""
         self._announced[relation.oid] = relation
 
     def entries(
-        self, change: Change, where: Where, now_ms: int
-    ) -> Iterator[tuple[TableForm, Entry] | None]:
-        """The records of a change; None for what settings leave out, which is counted too."""
+        self, change: Change, where: SourceInfo, now_ms: int
+    ) -> Iterator[tuple[TableConverter, Entry] | None]:
+        """The records of a change; None for those that the settings exclude, which count too."""
         oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        for form in map(self._of, oids):
-            if form is None:
+        for converter in map(self._of, oids):
+            if converter is None:
                 yield None
                 continue
-            for entry in form.entries(change, where, now_ms):
-                yield None if entry is None else (form, entry)
+            for entry in converter.entries(change, where, now_ms):
+                yield None if entry is None else (converter, entry)
 
-    def make(self, relation: Relation) -> TableForm:
-        """How a table's rows become records from now on."""
+    def make(self, relation: Relation) -> TableConverter:
+        """Make the converter of a table for the changes that follow."""
         present = self._catalog.key(relation.oid) if relation.identity == FULL else None
         dimensions = self._catalog.dimensions(relation.oid)
-        form = TableForm(
+        converter = TableConverter(
             relation,
             self._keys.of(relation, present),
             lambda one: self._catalog.mapped(one.type, one.modifier, dimensions.get(one.name, 1)),
@@ -71,23 +71,23 @@ class TableForms:
             unavailable=self._settings.unavailable,
             tombstones=self._settings.tombstones,
         )
-        known = self._forms.get(relation.oid)
-        if known is not None and known.same_as(form):
+        known = self._converters.get(relation.oid)
+        if known is not None and known.same_as(converter):
             return known
-        self._forms[relation.oid] = form
-        return form
+        self._converters[relation.oid] = converter
+        return converter
 
-    def _of(self, oid: int) -> TableForm | None:
-        """The form of a table; None if it is not followed.
+    def _of(self, oid: int) -> TableConverter | None:
+        """The converter of a table; None if it is not followed.
 
-        It is made when there is a record to be made, so that what is not followed, or was delivered
-        before a restart, cannot be refused.
+        Made for the first record only: a table that is not followed, or whose changes were delivered
+        before a restart, must not fail the task.
         """
         relation = self._announced.get(oid)
         if relation is not None:
             if self._publication.follows(TableId(relation.schema, relation.name)):
                 self.make(relation)
             else:
-                self._forms[oid] = None
+                self._converters[oid] = None
             del self._announced[oid]
-        return self._forms[oid]
+        return self._converters[oid]
