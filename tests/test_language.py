@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 SWEPT: tuple[str, ...] = (
+    "client",
     "connect/api",
     "connect/connectors/amqp",
     "connect/connectors/databases",

@@ -14,7 +14,7 @@ from strom.client.groups import (
     RESETTABLE,
     GroupAdmin,
     GroupDescription,
-    Progress,
+    PartitionLag,
 )
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
@@ -51,12 +51,12 @@ def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> N
     admin = GroupAdmin(connection)
     described = [_existing(admin, name) for name in names]
     if as_json:
-        print_json([_as_json(group, admin.progress(group)) for group in described])
+        print_json([_as_json(group, admin.lags(group)) for group in described])
         return
     for index, group in enumerate(described):
         if index:
             click.echo()
-        _print_description(group, admin.progress(group))
+        _print_description(group, admin.lags(group))
 
 
 @groups.command("reset-offsets")
@@ -165,7 +165,7 @@ def print_moved(
     )
 
 
-def _print_description(group: GroupDescription, rows: list[Progress]) -> None:
+def _print_description(group: GroupDescription, rows: list[PartitionLag]) -> None:
     click.echo(f"Group        {group.name}")
     click.echo(f"Type         {group.type}")
     click.echo(f"State        {group.state}")
@@ -198,7 +198,7 @@ def shown(number: int | None) -> Cell:
     return "-" if number is None else number
 
 
-def _as_json(group: GroupDescription, rows: list[Progress]) -> dict[str, Any]:
+def _as_json(group: GroupDescription, rows: list[PartitionLag]) -> dict[str, Any]:
     return {
         "name": group.name,
         "type": group.type,

@@ -10,11 +10,11 @@ from strom.cli.group_reset import chosen_partitions, moved_to
 from strom.cli.groups import POINTS, json_option, parse_point, print_moved, shown
 from strom.cli.printing import notice, print_json, print_table
 from strom.client.groups import GroupAdmin
-from strom.client.share_groups import ShareGroupAdmin, ShareGroupDescription, SharePlace
+from strom.client.share_groups import ShareGroupAdmin, ShareGroupDescription, ShareProgress
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 
-Places = dict[TopicPartition, SharePlace]
+ProgressByPartition = dict[TopicPartition, ShareProgress]
 
 
 @click.group()
@@ -43,14 +43,14 @@ def list_share_groups(as_json: bool, connection: Connection) -> None:
 def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
     """Show state, members, and how far every partition is dealt with."""
     admin = ShareGroupAdmin(connection)
-    described = [(_existing(admin, name), admin.places(name)) for name in names]
+    described = [(_existing(admin, name), admin.progress(name)) for name in names]
     if as_json:
-        print_json([_as_json(group, places) for group, places in described])
+        print_json([_as_json(group, progress) for group, progress in described])
         return
-    for index, (group, places) in enumerate(described):
+    for index, (group, progress) in enumerate(described):
         if index:
             click.echo()
-        _print_description(group, places)
+        _print_description(group, progress)
 
 
 @share_groups.command("reset-offsets")
@@ -77,14 +77,14 @@ def reset_offsets(
     group = admin.describe(name)
     if group is not None and group.members:
         raise UserError(f"Share group {name} has members. Stop them, then move it.")
-    places = admin.places(name)
-    partitions = chosen_partitions(GroupAdmin(connection), topics) if topics else sorted(places)
+    progress = admin.progress(name)
+    partitions = chosen_partitions(GroupAdmin(connection), topics) if topics else sorted(progress)
     if not partitions:
         raise UserError(f"Share group {name} has read nothing yet: say which topics to move it in.")
     moved = moved_to(connection, partitions, wanted)
     if execute:
-        admin.move(name, moved)
-    before = {one: place.start for one, place in places.items() if place.start is not None}
+        admin.set_offsets(name, moved)
+    before = {one: at.start for one, at in progress.items() if at.start is not None}
     print_moved(moved, before, as_json=as_json)
     if not execute:
         notice("Nothing was changed. To do it, add --execute.")
@@ -124,7 +124,7 @@ def _readers(group: ShareGroupDescription) -> dict[TopicPartition, list[str]]:
     return readers
 
 
-def _print_description(group: ShareGroupDescription, places: Places) -> None:
+def _print_description(group: ShareGroupDescription, progress: ProgressByPartition) -> None:
     node = group.coordinator
     click.echo(f"Group        {group.name}")
     click.echo(f"State        {group.state}")
@@ -139,18 +139,18 @@ def _print_description(group: ShareGroupDescription, places: Places) -> None:
             (
                 one.topic,
                 one.partition,
-                shown(places[one].start if one in places else None),
-                shown(places[one].lag if one in places else None),
+                shown(progress[one].start if one in progress else None),
+                shown(progress[one].lag if one in progress else None),
                 ", ".join(readers.get(one, ())) or "-",
             )
-            for one in sorted({*places, *readers})
+            for one in sorted({*progress, *readers})
         ],
     )
 
 
-def _as_json(group: ShareGroupDescription, places: Places) -> dict[str, Any]:
+def _as_json(group: ShareGroupDescription, progress: ProgressByPartition) -> dict[str, Any]:
     readers = _readers(group)
-    nowhere = SharePlace(None, None)
+    unknown = ShareProgress(None, None)
     return {
         "name": group.name,
         "state": group.state,
@@ -163,10 +163,10 @@ def _as_json(group: ShareGroupDescription, places: Places) -> dict[str, Any]:
             {
                 "topic": one.topic,
                 "partition": one.partition,
-                "start": places.get(one, nowhere).start,
-                "lag": places.get(one, nowhere).lag,
+                "start": progress.get(one, unknown).start,
+                "lag": progress.get(one, unknown).lag,
                 "members": readers.get(one, []),
             }
-            for one in sorted({*places, *readers})
+            for one in sorted({*progress, *readers})
         ],
     }

@@ -196,7 +196,7 @@ def _print_group(admin: GroupAdmin, group: GroupDescription, options: dict[str, 
     elif options["state"]:
         click.echo(state_table(group, verbose=options["verbose"]))
     else:
-        click.echo(offsets_table(group.name, admin.progress(group), verbose=options["verbose"]))
+        click.echo(offsets_table(group.name, admin.lags(group), verbose=options["verbose"]))
 
 
 # --- delete --------------------------------------------------------------------------------------

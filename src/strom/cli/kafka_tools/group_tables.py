@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from strom.client.groups import GroupDescription, GroupMember, Progress
+from strom.client.groups import GroupDescription, GroupMember, PartitionLag
 from strom.model.topics import TopicPartition
 
 NONE = "-"
@@ -25,7 +25,7 @@ def groups_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str:
+def offsets_table(group: str, rows: Sequence[PartitionLag], *, verbose: bool) -> str:
     """How far a group has read."""
     head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     head += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
@@ -39,7 +39,7 @@ def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str
     return "\n" + "\n".join(_aligned(table, widths))
 
 
-def _offset_cells(group: str, row: Progress) -> list[str]:
+def _offset_cells(group: str, row: PartitionLag) -> list[str]:
     member = row.member
     return [
         group,
