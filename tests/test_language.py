@@ -102,8 +102,8 @@ SWEPT: tuple[str, ...] = (
     "model/topics.py",
     "server/kafka/handlers",
     "storage",
-    "testing/history",
-    "testing/memory_files.py",
+    "supervision",
+    "testing",
     "wire",
 )
 """Folders and modules of `src/strom/` that keep to the glossary."""

@@ -24,7 +24,7 @@ from strom.model.topic_settings import TopicSettings
 from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 if TYPE_CHECKING:
-    from strom.app import Ready
+    from strom.app import StartReport
 
 
 def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], Any]:
@@ -126,7 +126,7 @@ def start(
     running = Companions(companions)
     from strom.app import serve
 
-    def on_ready(ready: "Ready") -> None:
+    def on_ready(ready: "StartReport") -> None:
         running.start(ready.bootstrap_servers)
         _announce(ready, companions, as_json=as_json, quiet=quiet)
 
@@ -215,7 +215,7 @@ def _advertised_address(advertised: str | None) -> dict[str, str]:
 
 
 def _announce(
-    ready: "Ready", companions: Sequence[Companion], *, as_json: bool, quiet: bool
+    ready: "StartReport", companions: Sequence[Companion], *, as_json: bool, quiet: bool
 ) -> None:
     for warning in ready.warnings:
         notice(f"Warning: {warning}")
