@@ -10,6 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 SWEPT: tuple[str, ...] = (
+    "app.py",
+    "cli",
     "client",
     "connect/api",
     "connect/connectors/amqp",

@@ -71,4 +71,4 @@ def test_an_open_transaction_is_aborted_and_its_producer_fenced(
     with pytest.raises(KafkaException):
         producer.commit_transaction(20)
     again = strom_at_broker("transactions", "abort", name, "--yes")
-    assert "there is nothing to abort" in again.stderr
+    assert "has no open transaction" in again.stderr
