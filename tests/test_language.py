@@ -10,6 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 SWEPT: tuple[str, ...] = (
+    "app.py",
+    "cli",
+    "client",
     "connect/api",
     "connect/connectors/amqp",
     "connect/connectors/databases",
@@ -130,8 +133,8 @@ SWEPT: tuple[str, ...] = (
     "model/topic_settings.py",
     "model/topics.py",
     "storage",
-    "testing/history",
-    "testing/memory_files.py",
+    "supervision",
+    "testing",
     "wire",
     "queues",
     "broker/queues",

@@ -42,18 +42,18 @@ log = logging.getLogger(__name__)
 
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - recognised, not bound
 QUEUE_SYNC_MS = 100
-"""How often acknowledgements of queues are synced to disk."""
+"""How often acknowledgements in queues are flushed to disk."""
 QUEUE_NOTE_MS = 1000
-"""How often it is noted down how far topics that feed exchanges were read."""
+"""How often the positions in topics that feed exchanges are stored."""
 QUEUE_TRIM_MS = 5000
-"""How often segments of queues that nobody needs any more are dropped."""
+"""How often the consumed segments of queues are deleted."""
 MASKED = "***"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True)
-class Ready:
-    """What is there to know when a node has started."""
+class StartReport:
+    """The addresses and facts of a node that has started."""
 
     bootstrap_servers: str
     data: str
@@ -62,17 +62,17 @@ class Ready:
     topics: int
     warnings: list[str] = field(default_factory=list)
     amqp_url: str | None = field(default=None, repr=False)
-    """Where queue clients connect, with user and password; None if there are no queues."""
+    """The URL for AMQP clients, with user and password; None if AMQP is disabled."""
     shown_amqp_url: str | None = None
-    """The same for people and logs: a password that was set is masked."""
+    """The same for output and logs: a password other than the default is masked."""
     management_url: str | None = None
-    """Where the management interface of queues is."""
+    """The URL of the management interface of queues."""
     metrics_url: str | None = None
-    """What Prometheus scrapes."""
+    """The URL for Prometheus to scrape."""
 
 
 class Node:
-    """A broker with its listener and its background work."""
+    """A broker with its listeners and background tasks."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Node:
     ) -> None:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        """Set when the data directory goes offline: the node is of no use any more."""
+        """Set when the data directory goes offline, after which the node must be restarted."""
         self._files = files or DiskFiles(SPARE_DESCRIPTORS)
         self._slots = make_connection_slots(settings.max_connections, self._files.open_file_limit())
         self._clock = clock or SystemClock()
@@ -98,8 +98,8 @@ class Node:
         self._management: HttpServer | None = None
         self._metrics: HttpServer | None = None
 
-    async def start(self) -> Ready:
-        """Open the data, listen, serve; UserError says what is in the way.
+    async def start(self) -> StartReport:
+        """Open the data directory, listen and serve; UserError if one of these fails.
 
         A start that fails gives everything back: ports, the lock of the data directory, tasks.
         """
@@ -109,10 +109,10 @@ class Node:
             try:
                 await self.stop()
             except Exception:
-                log.exception("What had started before the start failed could not be stopped")
+                log.exception("Stopping after a failed start failed")
             raise
 
-    async def _start(self) -> Ready:
+    async def _start(self) -> StartReport:
         began = time.perf_counter()
         settings = self.settings
         dispatcher = Dispatcher()
@@ -146,7 +146,7 @@ class Node:
         await self._start_http(make_node_metrics(parts))
         self._start_housekeeping(broker, groups, shares, transactions)
         endpoint = _endpoint(settings, listener.port)
-        return Ready(
+        return StartReport(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
             data=settings.data,
             cluster_id=broker.directory.cluster_id,
@@ -212,7 +212,7 @@ class Node:
             await self._metrics.start()
 
     async def stop(self) -> None:
-        """Let the clients go, finish what is under way, sync, and close."""
+        """Disconnect all clients, finish the requests in flight, flush, and close."""
         try:
             await self._stop_serving()
         finally:
@@ -263,12 +263,12 @@ class Node:
 def serve(
     settings: BrokerSettings,
     *,
-    on_ready: Callable[[Ready], None],
+    on_ready: Callable[[StartReport], None],
     on_stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a node in the foreground until SIGTERM or SIGINT; UserError if it cannot go on.
+    """Run a node in the foreground until SIGTERM or SIGINT; UserError if its data directory fails.
 
-    `on_stopping` is called in a thread while the node still answers.
+    `on_stopping` is called in a thread, before the node stops serving.
     """
     raise_open_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -276,14 +276,16 @@ def serve(
 
 
 async def _serve(
-    settings: BrokerSettings, on_ready: Callable[[Ready], None], on_stopping: Callable[[], None]
+    settings: BrokerSettings,
+    on_ready: Callable[[StartReport], None],
+    on_stopping: Callable[[], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
         try:
             loop.add_signal_handler(name, stop.set)
-        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+        except NotImplementedError:  # Windows
             signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
     node = Node(settings)
     on_ready(await node.start())
@@ -293,14 +295,14 @@ async def _serve(
     await node.stop()
     if node.failed.done():
         raise UserError(
-            f"The data directory {settings.data} failed ({node.failed.result()}). Nothing that was "
-            "not safely on disk has been acknowledged. Check the disk, then start again."
+            f"The data directory {settings.data} failed ({node.failed.result()}). No write that failed "
+            "was acknowledged. Check the disk, then start again."
         )
 
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """For building a large state without cycles: walking it again and again takes half of the time."""
+    """For loading a large state without cycles: the collector would take half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -313,7 +315,7 @@ def _garbage_collection_paused() -> Iterator[None]:
 def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:
     host = settings.advertised_host or settings.host
     if host in ANY_ADDRESS:
-        # Clients cannot connect to "any address"; without an advertised name, this machine is meant.
+        # Clients cannot connect to a wildcard address.
         host = "localhost"
     return Endpoint(settings.node_id, host, settings.advertised_port or port)
 
@@ -328,7 +330,7 @@ def _amqp_url(
 
 
 def _shown_password(settings: BrokerSettings) -> str:
-    """The default is known to everyone, and makes the address one to copy."""
+    """The default is documented, so it is shown: the URL can be copied."""
     default = BrokerSettings.definition("amqp.password").default
     return default if settings.amqp_password == default else MASKED
 
@@ -337,8 +339,8 @@ def _warnings(settings: BrokerSettings) -> list[str]:
     if settings.host in LOCAL_HOSTS:
         return []
     warnings = [
-        f"This broker listens on {settings.host or 'every address'} without authentication: whoever "
-        "reaches it can read, write and delete everything."
+        f"This broker listens on {settings.host or 'all addresses'} without authentication: every host "
+        "that can connect to it can read, write and delete everything."
     ]
     if settings.host in ANY_ADDRESS and not settings.advertised_host:
         warnings.append(

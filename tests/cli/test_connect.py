@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from strom.cli.connect_rest import ConnectRest
 from strom.cli.connect_worker import _known, _leave_working_directory_out_of_imports
-from strom.cli.declared_connectors import _worker_of, bring_to_declared
+from strom.cli.declared_connectors import _worker_of, reconcile
 from strom.cli.program import program
 from strom.connect.runtime.rest.server import RunningWorker
 from strom.model.errors import UserError
@@ -135,17 +135,17 @@ def test_a_project_brings_its_connectors_to_the_declared_state(worker, run, tmp_
     declared = read_settings(file).connectors
     rest = ConnectRest(worker.url)
     run("add", "by-hand", "connector.class=FileStreamSource", "file=x", "topic=t")
-    bring_to_declared("shop", declared, rest)
+    reconcile("shop", declared, rest)
     settled(run, "declared-in", "RUNNING")
     settled(run, "declared-out", "RUNNING")
     assert rest.ask("GET", "connectors", "declared-out", "config")["topics"] == "declared"
     changed = {"declared-in": {**declared["declared-in"], "batch.size": "7"}}
-    bring_to_declared("shop", changed, rest)
+    reconcile("shop", changed, rest)
     assert sorted(rest.ask("GET", "connectors")) == ["by-hand", "declared-in"]
     assert rest.ask("GET", "connectors", "declared-in", "config")["batch.size"] == "7"
     with pytest.raises(UserError, match=r"Connector broken: .*file"):
-        bring_to_declared("shop", {"broken": {"connector.class": "FileStreamSource"}}, rest)
-    bring_to_declared("shop", {}, rest)
+        reconcile("shop", {"broken": {"connector.class": "FileStreamSource"}}, rest)
+    reconcile("shop", {}, rest)
     run("remove", "by-hand")
     with urllib.request.urlopen(f"{worker.url}/connectors") as answer:
         assert json.loads(answer.read()) == []

@@ -85,7 +85,7 @@ def test_an_offset_that_was_not_there_is_told(strom_at_broker, filled_topic):
 def test_a_missing_topic_is_an_error_that_creates_nothing(strom_at_broker, topic):
     result = strom_at_broker("consume", topic)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: There is no topic {topic}. ")
+    assert result.stderr.startswith(f"Error: Topic {topic} does not exist. ")
     assert topic not in strom_at_broker("topics", "list").stdout
 
 

@@ -73,7 +73,7 @@ def test_a_group_is_moved(strom_at_broker, filled_topic, group, where, offset):
 
     shown = strom_at_broker("groups", "reset-offsets", group, *where)
     assert shown.stdout.splitlines()[-1].split() == [filled_topic, "0", "4", str(offset)]
-    assert shown.stderr == "Nothing was changed. To do it, add --execute.\n"
+    assert shown.stderr == "Nothing was changed. To reset the offsets, add --execute.\n"
     assert current() == 4
     done = strom_at_broker("groups", "reset-offsets", group, *where, "--execute", "--json")
     (moved,) = json.loads(done.stdout)
@@ -99,7 +99,10 @@ def test_a_group_at_work_is_left_alone(strom_at_broker, start_strom, filled_topi
     assert process.stdout.readline() == b"4\n"
     result = strom_at_broker("groups", "reset-offsets", group, "--to", "start", "--execute")
     assert result.exit_code == 1
-    assert result.stderr == f"Error: Group {group} has members (Stable). Stop them, then move it.\n"
+    assert (
+        result.stderr
+        == f"Error: Group {group} has members (Stable). Stop them, then reset its offsets.\n"
+    )
     assert strom_at_broker("groups", "delete", group, "--yes").exit_code == 1
     process.terminate()
     process.communicate(timeout=20)

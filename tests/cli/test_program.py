@@ -46,7 +46,7 @@ def test_a_wrong_command_is_answered_with_the_nearest_right_one(strom):
     result = strom("topcs")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: There is no command 'topcs'. Did you mean topics? See: strom --help\n"
+        "Error: Unknown command 'topcs'. Did you mean topics? See: strom --help\n"
     )
 
 
@@ -66,7 +66,7 @@ def test_no_broker_is_told_with_what_to_type(strom):
     result = strom("topics", "list", "-b", "127.0.0.1:9")
     assert result.exit_code == 1
     assert result.stderr == (
-        "Error: No Kafka broker answers at 127.0.0.1:9. Start one with: strom start --port 9\n"
+        "Error: No Kafka broker listens at 127.0.0.1:9. Start one with: strom start --port 9\n"
     )
 
 

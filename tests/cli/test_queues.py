@@ -49,7 +49,7 @@ def test_messages_go_along_bindings(call):
     published = call("queues", "publish", "de.berlin", "hallo", "--exchange", "orders")
     assert published.stdout == "Published.\n"
     nobody = call("queues", "publish", "fr", "salut", "--exchange", "orders")
-    assert nobody.stdout == "Published, but no queue is bound for it.\n"
+    assert nobody.stdout == "Published, but not routed to any queue.\n"
     assert call("queues", "get", "german").stdout == "hallo\n"
     assert ["orders", "german", "queue", "de.#"] in [
         line.split() for line in call("bindings", "list").stdout.splitlines()

@@ -79,7 +79,7 @@ def test_a_share_group_is_moved(strom_at_broker, filled_topic, group, where, off
 
     shown = strom_at_broker("share-groups", "reset-offsets", group, "--to", where)
     assert shown.stdout.splitlines()[-1].split() == [filled_topic, "0", "10", str(offset)]
-    assert shown.stderr == "Nothing was changed. To do it, add --execute.\n"
+    assert shown.stderr == "Nothing was changed. To reset the offsets, add --execute.\n"
     assert place() == (10, 0)
     done = strom_at_broker(
         "share-groups", "reset-offsets", group, "--to", where, "--execute", "--json"
@@ -106,7 +106,7 @@ def test_a_share_group_is_deleted(strom_at_broker, group):
     )
     gone = strom_at_broker("share-groups", "describe", group)
     assert gone.exit_code == 1
-    assert "There is no share group" in gone.stderr
+    assert "does not exist" in gone.stderr
 
 
 def test_nobody_at_the_other_end_is_told_in_one_line(strom):

@@ -44,7 +44,7 @@ def test_an_unknown_setting_is_answered_with_the_nearest():
 
 
 def test_a_topic_setting_is_answered_with_its_broker_name():
-    with pytest.raises(UserError, match=r"default for all of them is log\.retention\.ms"):
+    with pytest.raises(UserError, match=r"default of all topics with log\.retention\.ms"):
         broker_settings({"retention.ms": "1"})
 
 

@@ -92,4 +92,4 @@ def test_a_topic_that_is_not_there_is_answered_with_the_nearest(strom_at_broker,
     strom_at_broker("topics", "create", topic)
     result = strom_at_broker("topics", "describe", topic[:-1])
     assert result.exit_code == 1
-    assert result.stderr == f"Error: There is no topic {topic[:-1]}. Did you mean {topic}?\n"
+    assert result.stderr == f"Error: Topic {topic[:-1]} does not exist. Did you mean {topic}?\n"

@@ -39,7 +39,7 @@ def test_transactions_are_listed(strom_at_broker, producer, name):
 def test_a_state_that_is_none(strom_at_broker, producer):
     result = strom_at_broker("transactions", "list", "--state", "Sleeping")
     assert result.exit_code == 1
-    assert "There is no state 'Sleeping'." in result.stderr
+    assert "Unknown transaction state 'Sleeping'." in result.stderr
     producer.abort_transaction(20)
 
 
@@ -57,7 +57,7 @@ def test_one_that_nobody_knows(strom_at_broker):
     for verb in ("describe", "abort"):
         result = strom_at_broker("transactions", verb, "nobody")
         assert result.exit_code == 1
-        assert "There is no transactional id nobody." in result.stderr
+        assert "Transactional id nobody does not exist." in result.stderr
 
 
 def test_an_open_transaction_is_aborted_and_its_producer_fenced(
@@ -71,4 +71,4 @@ def test_an_open_transaction_is_aborted_and_its_producer_fenced(
     with pytest.raises(KafkaException):
         producer.commit_transaction(20)
     again = strom_at_broker("transactions", "abort", name, "--yes")
-    assert "there is nothing to abort" in again.stderr
+    assert "has no open transaction" in again.stderr

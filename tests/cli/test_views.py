@@ -55,6 +55,6 @@ def test_a_version_that_is_being_computed_cannot_be_dropped(strom, project):
     with sole_builder(project.manifests, "shop"):
         refused = strom(*drop)
     assert refused.exit_code == 1
-    assert "is being computed at this moment" in refused.stderr
+    assert "is being computed by a replay" in refused.stderr
     assert strom(*drop).exit_code == 0
     assert len(project.manifests.existing("shop").versions) == 2

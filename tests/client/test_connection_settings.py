@@ -51,7 +51,7 @@ def test_plain_connections_need_neither_tls_nor_sasl():
 
 
 def test_an_unknown_security_protocol_is_refused():
-    with pytest.raises(UserError, match="TLS, which is none of PLAINTEXT, SSL"):
+    with pytest.raises(UserError, match="TLS; it must be one of PLAINTEXT, SSL"):
         _ = settings(security_protocol="tls").security_protocol
 
 

@@ -82,7 +82,7 @@ def test_a_version_that_the_broker_does_not_offer_is_an_error_with_both_ranges(b
 
 def test_a_request_that_the_broker_does_not_know_is_an_error(broker):
     del broker.versions[12]
-    with client_of(broker) as client, pytest.raises(ApiError, match="does not offer Heartbeat"):
+    with client_of(broker) as client, pytest.raises(ApiError, match="does not support Heartbeat"):
         beat(client)
 
 
@@ -149,7 +149,7 @@ def test_a_response_that_does_not_come_in_time_ends_the_connection(broker):
 
     broker.respond[HeartbeatRequest] = respond
     with client_of(broker) as client:
-        with pytest.raises(BrokerUnreachable, match="did not respond in time"):
+        with pytest.raises(BrokerUnreachable, match="the broker timed out"):
             beat(client, timeout_s=0.05)
         broker.respond[HeartbeatRequest] = lambda _: HeartbeatResponse()
         late.set()
@@ -159,14 +159,17 @@ def test_a_response_that_does_not_come_in_time_ends_the_connection(broker):
 def test_a_request_without_time_left_is_not_sent(broker):
     with client_of(broker) as client:
         beat(client)
-        with pytest.raises(BrokerUnreachable, match="did not respond in time"):
+        with pytest.raises(BrokerUnreachable, match="the broker timed out"):
             beat(client, timeout_s=0)
     assert broker.count(HeartbeatRequest) == 1
 
 
 def test_the_response_to_another_request_is_not_taken_for_this_ones(broker):
     broker.respond[HeartbeatRequest] = lambda _: (8).to_bytes(4, "big") + bytes(8)
-    with client_of(broker) as client, pytest.raises(ProtocolError, match="another request"):
+    with (
+        client_of(broker) as client,
+        pytest.raises(ProtocolError, match="does not match the request"),
+    ):
         beat(client)
 
 

@@ -1,11 +1,11 @@
-"""A producer that was fenced off says so by an exception, whatever confluent-kafka does."""
+"""A fenced producer raises an exception, even where confluent-kafka does not."""
 
 import ctypes
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from strom.client.transactional_producer import TransactionalProducer, sound
+from strom.client.transactional_producer import TransactionalProducer, raise_as_exception
 
 
 def throw_what_is_no_exception() -> None:
@@ -22,8 +22,8 @@ def test_confluents_error_is_no_exception_or_this_module_can_go():
 
 
 def test_what_is_no_exception_becomes_one():
-    with pytest.raises(KafkaException, match="of no use any more") as caught:
-        sound(throw_what_is_no_exception)
+    with pytest.raises(KafkaException, match="cannot be used any more") as caught:
+        raise_as_exception(throw_what_is_no_exception)
     assert caught.value.args[0].fatal()
 
 
@@ -32,7 +32,7 @@ def test_a_system_error_is_told_as_what_it_stands_for():
         raise SystemError("<method 'flush'> returned a result with an exception set")
 
     with pytest.raises(KafkaException, match="returned a result") as caught:
-        sound(returns_and_raises)
+        raise_as_exception(returns_and_raises)
     assert caught.value.args[0].fatal()
 
 
@@ -42,12 +42,12 @@ def test_all_else_goes_through(problem):
         raise problem
 
     with pytest.raises(type(problem)) as caught:
-        sound(fails)
+        raise_as_exception(fails)
     assert caught.value is problem
 
 
 def test_what_is_returned_goes_through():
-    assert sound(int, "7") == 7
+    assert raise_as_exception(int, "7") == 7
 
 
 def test_a_producer_that_was_pushed_aside_raises_kafka_exceptions_only(

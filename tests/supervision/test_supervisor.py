@@ -53,7 +53,7 @@ def test_one_that_was_killed_comes_back(supervise):
     first = one.child.pid
     os.kill(first, signal.SIGKILL)
     report = one.reports.get(timeout=PATIENCE_S)
-    assert report == "The child exited with code -9. It restarts in 0.0 s."
+    assert report == "The child exited with code -9. Restarting in 0.0 s."
 
 
 def test_pauses_grow_while_it_ends_at_once(supervise):
@@ -61,7 +61,7 @@ def test_pauses_grow_while_it_ends_at_once(supervise):
     with pytest.raises(StartFailed, match="exited with code 1 before it was ready: no port"):
         one.wait_ready(PATIENCE_S)
     reports = [one.reports.get(timeout=PATIENCE_S) for _ in range(3)]
-    assert [report.partition("restarts in ")[2] for report in reports] == [
+    assert [report.partition("Restarting in ")[2] for report in reports] == [
         "0.1 s.",
         "0.2 s.",
         "0.4 s.",

@@ -1,4 +1,4 @@
-"""The command `strom`. Client commands speak through confluent-kafka, to any Kafka."""
+"""The command `strom`. Client commands use confluent-kafka and work with any Kafka."""
 
 from strom.cli.program import main
 

@@ -1,4 +1,4 @@
-"""`strom batch`: a view anew from the master dataset."""
+"""`strom batch`: recompute a view from the master dataset."""
 
 import contextlib
 import time
@@ -16,10 +16,10 @@ from strom.model.errors import StromError
 @click.argument("view")
 @project_option
 def batch(view: str, folder: Path) -> None:
-    """Compute a view anew from the master dataset.
+    """Recompute a view from the master dataset.
 
-    It is published in one step. If the definition has changed, this makes a new version and
-    switches to it.
+    The result is published atomically. If the definition has changed, this creates a new version
+    and switches to it.
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
@@ -34,7 +34,7 @@ def batch(view: str, folder: Path) -> None:
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
     base = master.base()
-    kafka = KafkaLog(project.servers, project.settings.kafka)  # only dead letters need it
+    kafka = KafkaLog(project.servers, project.settings.kafka)  # for dead letters only
     spark = spark_of(project)
     began = time.perf_counter()
     try:
@@ -56,7 +56,7 @@ def batch(view: str, folder: Path) -> None:
             switch(project.manifests, feed, version.number)
     except StromError:
         raise
-    except Exception as error:  # noqa: BLE001 - Spark's are many
+    except Exception as error:  # noqa: BLE001 - Spark raises many kinds
         raise plain_error(error) from None
     finally:
         kafka.close()

@@ -1,4 +1,4 @@
-"""`strom bench`: how fast a broker takes and gives records, through librdkafka."""
+"""`strom bench`: the throughput of a broker, through librdkafka."""
 
 import random
 import secrets
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.printing import human_count, notice, print_json, print_table
 from strom.cli.produce import CODECS
 from strom.cli.progress import towards
@@ -26,7 +26,7 @@ _WORDS = (b"stream", b"table", b"click", b"user", b"page", b"event", b"offset", 
     type=click.IntRange(min=1),
     default=1_000_000,
     show_default=True,
-    help="Number.",
+    help="Number of records.",
 )
 @click.option(
     "-s",
@@ -34,7 +34,7 @@ _WORDS = (b"stream", b"table", b"click", b"user", b"page", b"event", b"offset", 
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="Bytes of each.",
+    help="Size of each record in bytes.",
 )
 @click.option(
     "-z",
@@ -64,11 +64,11 @@ def bench(
     acks: str,
     partitions: int,
     as_json: bool,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
-    """Measure how fast a broker takes and gives records.
+    """Measure a broker's throughput.
 
-    Uses a topic of its own, and deletes it afterwards.
+    Creates a topic, and deletes it afterwards.
     """
     admin = TopicAdmin(connection)
     topic = f"strom-bench-{secrets.token_hex(4)}"
@@ -85,20 +85,20 @@ def bench(
     finally:
         admin.delete(topic)
     if received <= records and acks != "0":
-        raise UserError(f"Only {received} of {records + 1} records could be read back.")
+        raise UserError(f"Only {received} of {records + 1} records were read back.")
     results = {
         "produce": _rates(records, size, producer.seconds),
         "consume": _rates(received - 1, size, seconds),
     }
     if as_json:
-        asked = {
+        options = {
             "records": records,
             "size": size,
             "compression": compression,
             "acks": acks,
             "partitions": partitions,
         }
-        print_json({**asked, **results})
+        print_json({**options, **results})
         return
     print_table(
         ("", "RECORDS/S", "MB/S", "SECONDS"),
@@ -119,8 +119,8 @@ def bench(
 
 
 def _values(size: int) -> list[bytes]:
-    """Values that compress about as well as log lines do: words and numbers. Always the same."""
-    chance = random.Random(1)  # noqa: S311 - nothing secret here
+    """Words and numbers, which compress about as well as log lines; the same in every run."""
+    chance = random.Random(1)  # noqa: S311 - not for cryptography
     values = []
     for _ in range(DISTINCT_VALUES):
         text = bytearray()
@@ -132,7 +132,7 @@ def _values(size: int) -> list[bytes]:
 
 def _chunks(values: list[bytes], count: int) -> Iterator[list[tuple[bytes | None, bytes]]]:
     pairs: list[tuple[bytes | None, bytes]] = [(None, value) for value in values]
-    # Chunks are as large as fits the client's queue, so that waiting for each costs little.
+    # Each chunk fills the client's queue, so that waiting for its acknowledgements costs little.
     whole = pairs * (CHUNK // len(pairs))
     while count > 0:
         yield whole[:count]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strom.cli.clicks import invent_clicks
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.printing import human_bytes, human_count, print_table
 from strom.cli.progress import towards
 from strom.cli.throughput import BulkProducer, consume_all
@@ -28,7 +28,7 @@ SHOWN_PAGES = 5
 
 
 def demonstrate_broker(records: int, keep: bool) -> None:
-    """A broker takes and gives clicks; it and its data are gone afterwards."""
+    """Start a broker, produce and consume clicks, and remove the broker with its data."""
     from strom.supervision.broker_process import BrokerProcess
     from strom.supervision.child_process import StartFailed
 
@@ -39,19 +39,19 @@ def demonstrate_broker(records: int, keep: bool) -> None:
     except StartFailed as error:
         raise UserError(str(error)) from None
     try:
-        connection = Connection(ConnectionSettings(broker.bootstrap_servers))
-        click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
+        connection = CliConnection(ConnectionSettings(broker.bootstrap_servers))
+        click.echo(f"It listens on {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
         TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
         run_demo(connection, records)
-        _tell_what_next(broker.bootstrap_servers, keep)
+        _print_next_steps(broker.bootstrap_servers, keep)
         if keep:
             wait_for_interrupt()
     finally:
         broker.stop()
 
 
-def run_demo(connection: Connection, records: int) -> None:
-    """Produce and consume clicks, show some of them and the most visited pages."""
+def run_demo(connection: CliConnection, records: int) -> None:
+    """Produce and consume clicks; print some of them and the most visited pages."""
     producer = BulkProducer(connection, TOPIC, {})
     with towards(records, "produce") as report:
         producer.send(invent_clicks(records), report)
@@ -69,42 +69,42 @@ def run_demo(connection: Connection, records: int) -> None:
     with towards(records, "consume") as report:
         received, seconds = consume_all(connection, TOPIC, records, report, count_pages)
     if received != records:
-        raise UserError(f"{records} clicks were sent, but {received} came back.")
+        raise UserError(f"{records} clicks were produced, but {received} were consumed.")
     click.echo("\nSome clicks:")
     for value in first:
         click.echo(f"  {value.decode()}")
     click.echo("\nThe most visited pages:")
     print_table(("PAGE", "CLICKS"), pages.most_common(SHOWN_PAGES))
     click.echo(
-        f"\nProduced {human_count(records)} clicks ({human_bytes(size['values'])}), each on disk "
-        f"before it was acknowledged: {human_count(records / producer.seconds)}/s\n"
+        f"\nProduced {human_count(records)} clicks ({human_bytes(size['values'])}), each durable "
+        f"before its acknowledgement: {human_count(records / producer.seconds)}/s\n"
         f"Consumed and counted them: {human_count(records / seconds)}/s"
     )
 
 
-def _tell_what_next(servers: str, keep: bool) -> None:
+def _print_next_steps(servers: str, keep: bool) -> None:
     if keep:
         click.echo(
-            f"\nThe broker is still there. In another terminal:\n"
+            f"\nThe broker is still running. In another terminal:\n"
             f"  strom topics describe {TOPIC} -b {servers}\n"
-            f"  strom consume {TOPIC} -o -10 -b {servers}\n\nCtrl-C ends it."
+            f"  strom consume {TOPIC} -o -10 -b {servers}\n\nCtrl-C stops it."
         )
     else:
         click.echo(
-            "\nNow your own broker: strom start\nThen, in another terminal:\n"
+            "\nStart your own broker: strom start\nThen, in another terminal:\n"
             f"  strom produce {TOPIC}\n  strom consume {TOPIC} --from-beginning"
         )
 
 
 def wait_for_interrupt() -> None:
-    """Sleep until Ctrl-C or SIGTERM, and then go on, so that the broker is ended properly."""
+    """Wait for Ctrl-C or SIGTERM and return, so that the caller stops the broker cleanly."""
     ended = threading.Event()
     previous = {
         number: signal.signal(number, lambda *_: ended.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        # A bounded wait, for an unbounded one is deaf to signals on Windows.
+        # A bounded wait: on Windows, signals do not interrupt an unbounded one.
         while not ended.wait(1.0):
             pass
     finally:

@@ -1,4 +1,4 @@
-"""Invented clicks for the demo: many users, few popular pages, as on a real site."""
+"""Generated clicks for the demo: many users, few popular pages, as on a real site."""
 
 import random
 from collections.abc import Iterator
@@ -24,15 +24,15 @@ PAGES = (
     "/imprint",
 )
 USERS = 50_000
-# Zipf's law: the n-th page is looked at 1/n as often as the first.
+# Zipf's law: the n-th page is visited 1/n as often as the first.
 _PAGE_WEIGHTS = tuple(accumulate(1 / rank for rank in range(1, len(PAGES) + 1)))
 _FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 _CHUNK = 50_000
 
 
 def invent_clicks(count: int) -> Iterator[list[tuple[bytes | None, bytes]]]:
-    """Chunks of (key, value): the user, and JSON with user, page, ms and at. Always the same."""
-    chance = random.Random(2026)  # noqa: S311 - nothing secret here
+    """Chunks of (key, value): the user, and JSON with user, page, ms and at; the same in every run."""
+    chance = random.Random(2026)  # noqa: S311 - not for cryptography
     made = 0
     while made < count:
         number = min(_CHUNK, count - made)

@@ -1,7 +1,7 @@
-"""A shop's visitors, as a process: python -m strom.cli.clickstream SERVERS TOPIC RATE SECONDS.
+"""A load generator with the clicks of a shop: python -m strom.cli.clickstream SERVERS TOPIC RATE SECONDS.
 
 Popular pages are visited more often, users come in sessions, one click in a hundred is late by minutes,
-and one in a thousand is malformed. It writes how many clicks it has sent, as JSON, when it ends.
+and one in a thousand is malformed. At the end it prints, as JSON, how many clicks it has sent.
 """
 
 import json
@@ -25,15 +25,13 @@ _WEIGHTS = list(accumulate(1 / rank for rank in range(1, len(PAGES) + 1)))
 
 
 class Visitors:
-    """Invents clicks."""
-
     def __init__(self, seed: int = 2026, sessions: int = SESSIONS) -> None:
-        self._chance = random.Random(seed)  # noqa: S311 - nothing secret here
+        self._chance = random.Random(seed)  # noqa: S311 - not for cryptography
         self._sessions = [self._new_user() for _ in range(sessions)]
         self.malformed = 0
 
     def clicks(self, count: int, now: datetime) -> list[bytes]:
-        """So many clicks of this moment."""
+        """The values of `count` records with the timestamp `now`."""
         chance = self._chance
         pages = chance.choices(PAGES, cum_weights=_WEIGHTS, k=count)
         users = chance.choices(self._sessions, k=count)
@@ -43,7 +41,7 @@ class Visitors:
             f'{{"user":"{user}","page":"{page}","ms":{ms},"at":"{at}"}}'
             for user, page, ms in zip(users, pages, times, strict=True)
         ]
-        made = "\n".join(texts).encode().split(b"\n") if texts else []  # quicker than one by one
+        made = "\n".join(texts).encode().split(b"\n") if texts else []  # faster than one by one
         late = (now - timedelta(minutes=chance.randint(2, 30))).isoformat(timespec="milliseconds")
         for _ in range(int(count * LATE)):
             index = chance.randrange(count)
@@ -54,7 +52,7 @@ class Visitors:
         for index in chance.sample(range(count), min(wrong, count)):
             made[index] = made[index][: chance.randrange(1, 30)]
         self.malformed += min(wrong, count)
-        for _ in range(count // 20):  # sessions end, and others begin
+        for _ in range(count // 20):  # sessions end and new ones begin
             self._sessions[chance.randrange(len(self._sessions))] = self._new_user()
         return made
 
@@ -63,7 +61,7 @@ class Visitors:
 
 
 def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, int]:
-    """Send clicks at a steady rate (as fast as can be for rate 0); how many, and how many malformed."""
+    """Send clicks at a steady rate (0 for the maximum); how many, and how many of them malformed."""
     producer = KafkaClients(ConnectionSettings(servers)).producer(
         {**HIGH_THROUGHPUT, "linger.ms": 20}
     )
@@ -81,7 +79,7 @@ def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, in
                     producer.poll(0.01)
         producer.poll(0)
         sent += due
-        # Until these are due; whoever asked again at once would have a core for itself.
+        # Sleep until these are due: a busy loop would occupy a core.
         time.sleep(max(0.0, began + sent / rate - time.monotonic()) if rate else 0)
     producer.flush()
     return sent, visitors.malformed

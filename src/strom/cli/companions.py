@@ -1,6 +1,6 @@
-"""Programs that `strom start` and `strom run` keep running beside the broker, in processes of their own.
+"""Child processes that `strom start` and `strom run` keep running beside the broker.
 
-The broker must not be slowed by them, and they must not outlive it.
+Separate processes, so that they do not slow the broker down; they never outlive it.
 """
 
 import sys
@@ -18,38 +18,38 @@ _ANY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - recognised, not bound
 
 @dataclass(frozen=True)
 class Companion:
-    """A command of strom that is kept running."""
+    """A strom command to run as a child process."""
 
     name: str
-    """What it is called in messages, as in "schema registry"."""
+    """Its name in messages, as in "schema registry"."""
     args: tuple[str, ...]
-    """The command with its options; it must have --bootstrap-server, --json and the lifeline's option."""
+    """The command with its options; it must support --bootstrap-server, --json and the lifeline."""
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """The address for clients."""
+        """Its URL, with loopback instead of a wildcard address."""
         host = "127.0.0.1" if self.host in _ANY_ADDRESS else self.host
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def child(self, servers: str) -> ChildProcess:
-        """Its process, not started, as a client of the broker at this address."""
-        # -P: modules are not looked for in the working directory, where connectors may write files.
+        """Its process, not started yet, as a client of the broker at this address."""
+        # -P: do not import from the working directory, where connectors may write files.
         command = (sys.executable, "-P", "-m", "strom", *self.args)
         command += ("-b", servers, "--json", LIFELINE)
         return ChildProcess(f"The {self.name}", command, stop_s=STOP_S)
 
 
 class Companions:
-    """Starts companions, restarts those that end, and stops them in the end."""
+    """Starts companions, restarts those that exit, and stops them."""
 
     def __init__(self, companions: Sequence[Companion]) -> None:
         self._companions = companions
         self._supervisors: list[Supervisor] = []
 
     def start(self, servers: str) -> None:
-        """Start them beside the broker at this address, without waiting."""
+        """Start them as clients of the broker at this address, without waiting."""
         for companion in self._companions:
             self._supervisors.append(Supervisor(companion.child(servers), notice))
             self._supervisors[-1].start()
@@ -60,6 +60,5 @@ class Companions:
             supervisor.wait_ready(timeout_s)
 
     def stop(self) -> None:
-        """Stop them."""
         for supervisor in self._supervisors:
             supervisor.stop()

@@ -1,4 +1,4 @@
-"""`strom connect`: see, add, change, pause, restart and remove connectors; run a worker."""
+"""`strom connect`: list, add, change, pause, restart and remove connectors; run a worker."""
 
 import json
 import tomllib
@@ -17,9 +17,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group()
 def connect() -> None:
-    """See, add, change and remove connectors; run a worker.
+    """List, add, change and remove connectors; run a worker.
 
-    Works with Kafka Connect's own workers too.
+    Works with Kafka Connect's workers too.
     """
 
 
@@ -31,8 +31,8 @@ connect.add_command(worker)
 @rest_options
 def list_connectors(as_json: bool, rest: ConnectRest) -> None:
     """List the connectors with their states."""
-    found = rest.ask("GET", "connectors", query="?expand=status&expand=info")
-    names = rest.ask("GET", "connectors")
+    found = rest.call("GET", "connectors", query="?expand=status&expand=info")
+    names = rest.call("GET", "connectors")
     if as_json:
         print_json(found)
     elif not names:
@@ -45,7 +45,7 @@ def list_connectors(as_json: bool, rest: ConnectRest) -> None:
 
 
 def _row(name: str, one: dict[str, Any] | None) -> tuple[str | int, ...]:
-    if one is None:  # so new that no worker has told its state
+    if one is None:  # too new for any worker to have reported its state
         return (name, "", "UNASSIGNED", 0, 0, "")
     tasks = one["status"]["tasks"]
     failed = sum(task["state"] == "FAILED" for task in tasks)
@@ -62,12 +62,12 @@ def _row(name: str, one: dict[str, Any] | None) -> tuple[str | int, ...]:
 def add(name_or_file: str, settings: tuple[str, ...], paused: bool, rest: ConnectRest) -> None:
     """Add a connector, or change it: from a .json or .toml file, or NAME key=value…"""
     for name, config in _configurations(name_or_file, settings).items():
-        known = name in rest.ask("GET", "connectors")
+        known = name in rest.call("GET", "connectors")
         if paused and not known:
             body = {"name": name, "config": config, "initial_state": "PAUSED"}
-            rest.ask("POST", "connectors", given=body)
+            rest.call("POST", "connectors", given=body)
         else:
-            rest.ask("PUT", "connectors", name, "config", given=config)
+            rest.call("PUT", "connectors", name, "config", given=config)
         click.echo(f"{'Changed' if known else 'Added'} connector {name}.")
 
 
@@ -76,7 +76,9 @@ def _configurations(name_or_file: str, settings: tuple[str, ...]) -> dict[str, d
     given = dict(_assignment(setting) for setting in settings)
     if path.suffix not in {".json", ".toml"}:
         if not given:
-            raise UserError(f"Say what {name_or_file} is: connector.class=… and its settings.")
+            raise UserError(
+                f"Connector {name_or_file} has no settings. Add connector.class=… and its settings."
+            )
         return {name_or_file: given}
     try:
         text = path.read_text("utf-8")
@@ -89,9 +91,9 @@ def _configurations(name_or_file: str, settings: tuple[str, ...]) -> dict[str, d
 
 
 def _named(read: Any, path: Path) -> dict[str, dict[str, str]]:
-    """Kafka's own form {name, config}, a bare configuration, or strom.toml's [connectors.NAME]."""
+    """Kafka's form {name, config}, a bare configuration, or strom.toml's [connectors.NAME]."""
     if not isinstance(read, dict):
-        raise UserError(f"{path} must hold an object.")
+        raise UserError(f"{path} must contain an object.")
     if isinstance(read.get("connectors"), dict):
         return {name: _texts(config) for name, config in read["connectors"].items()}
     config = read.get("config", read)
@@ -118,8 +120,8 @@ def _assignment(text: str) -> tuple[str, str]:
 @json_option
 @rest_options
 def status(name: str, as_json: bool, rest: ConnectRest) -> None:
-    """Show a connector's tasks, where they run, and why one failed."""
-    found = rest.ask("GET", "connectors", name, "status")
+    """Show a connector's tasks, their workers, and the traces of failed ones."""
+    found = rest.call("GET", "connectors", name, "status")
     if as_json:
         print_json(found)
         return
@@ -142,7 +144,7 @@ def status(name: str, as_json: bool, rest: ConnectRest) -> None:
 @rest_options
 def show(name: str, as_json: bool, rest: ConnectRest) -> None:
     """Show a connector's configuration."""
-    found = rest.ask("GET", "connectors", name, "config")
+    found = rest.call("GET", "connectors", name, "config")
     if as_json:
         print_json(found)
     else:
@@ -154,8 +156,8 @@ def show(name: str, as_json: bool, rest: ConnectRest) -> None:
 @json_option
 @rest_options
 def offsets(name: str, as_json: bool, rest: ConnectRest) -> None:
-    """Show how far a connector has come."""
-    found = rest.ask("GET", "connectors", name, "offsets")["offsets"]
+    """Show a connector's offsets."""
+    found = rest.call("GET", "connectors", name, "offsets")["offsets"]
     if as_json:
         print_json(found)
     else:
@@ -165,28 +167,30 @@ def offsets(name: str, as_json: bool, rest: ConnectRest) -> None:
         )
 
 
-def _aim(verb: str, done: str, doc: str) -> None:
+def _add_state_command(verb: str, done: str, doc: str) -> None:
     @connect.command(verb, help=doc)
     @click.argument("name")
     @rest_options
     def command(name: str, rest: ConnectRest) -> None:
-        rest.ask("PUT", "connectors", name, verb)
+        rest.call("PUT", "connectors", name, verb)
         click.echo(f"{done} connector {name}.")
 
 
-_aim("pause", "Paused", "Have a connector's tasks wait.")
-_aim("resume", "Resumed", "Let a paused or stopped connector work again.")
-_aim("stop", "Stopped", "End a connector's tasks; its configuration and offsets stay.")
+_add_state_command("pause", "Paused", "Pause a connector and its tasks.")
+_add_state_command("resume", "Resumed", "Resume a paused or stopped connector.")
+_add_state_command(
+    "stop", "Stopped", "Stop a connector's tasks; keep its configuration and offsets."
+)
 
 
 @connect.command()
 @click.argument("name")
-@click.option("--only-failed", is_flag=True, help="Only what has failed.")
+@click.option("--only-failed", is_flag=True, help="Only the failed instances.")
 @rest_options
 def restart(name: str, only_failed: bool, rest: ConnectRest) -> None:
-    """Start a connector and its tasks anew."""
+    """Restart a connector and its tasks."""
     query = f"?includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
-    rest.ask("POST", "connectors", name, "restart", query=query)
+    rest.call("POST", "connectors", name, "restart", query=query)
     click.echo(f"Restarted connector {name}.")
 
 
@@ -194,8 +198,8 @@ def restart(name: str, only_failed: bool, rest: ConnectRest) -> None:
 @click.argument("name")
 @rest_options
 def remove(name: str, rest: ConnectRest) -> None:
-    """Remove a connector; its offsets stay, in case it comes back."""
-    rest.ask("DELETE", "connectors", name)
+    """Remove a connector; keep its offsets for a connector of the same name."""
+    rest.call("DELETE", "connectors", name)
     click.echo(f"Removed connector {name}.")
 
 
@@ -203,12 +207,12 @@ def remove(name: str, rest: ConnectRest) -> None:
 @click.argument("name")
 @rest_options
 def logs(name: str, rest: ConnectRest) -> None:
-    """Print the last log lines of a connector, from the worker that is asked."""
-    lines = rest.ask("GET", "connectors", name, "logs")["lines"]
+    """Print a connector's last log lines on one worker."""
+    lines = rest.call("GET", "connectors", name, "logs")["lines"]
     for line in lines:
         click.echo(line)
     if not lines:
-        notice(f"{rest.url} has logged nothing of {name}; other workers may have.")
+        notice(f"The worker at {rest.url} has no log lines of {name}; other workers may.")
 
 
 @connect.command()
@@ -216,13 +220,13 @@ def logs(name: str, rest: ConnectRest) -> None:
 @json_option
 @rest_options
 def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
-    """List the kinds of connectors, or the settings of one."""
+    """List the connector plugins, or the settings of one."""
     if name is None:
-        found = rest.ask("GET", "connector-plugins")
+        found = rest.call("GET", "connector-plugins")
         rows: list[tuple[str, ...]] = [(one["class"], one["type"], one["version"]) for one in found]
         head: tuple[str, ...] = ("CLASS", "TYPE", "VERSION")
     else:
-        found = rest.ask("GET", "connector-plugins", name, "config")
+        found = rest.call("GET", "connector-plugins", name, "config")
         rows = [
             (
                 one["name"],
@@ -232,7 +236,7 @@ def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
             )
             for one in found
         ]
-        head = ("SETTING", "TYPE", "DEFAULT", "WHAT IT DOES")
+        head = ("SETTING", "TYPE", "DEFAULT", "DESCRIPTION")
     if as_json:
         print_json(found)
     else:
@@ -247,15 +251,15 @@ def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
 def validate(
     name_or_file: str, settings: tuple[str, ...], as_json: bool, rest: ConnectRest
 ) -> None:
-    """Check configurations without creating anything; exit code 1 if one is wrong."""
-    wrong = 0
+    """Validate configurations without creating connectors; exit code 1 if one is invalid."""
+    errors = 0
     for name, config in _configurations(name_or_file, settings).items():
         class_name = config.get("connector.class")
         if class_name is None:
             raise UserError(f"{name} has no connector.class.")
         path = ("connector-plugins", class_name, "config", "validate")
-        found = rest.ask("PUT", *path, given={"name": name, **config})
-        wrong += found["error_count"]
+        found = rest.call("PUT", *path, given={"name": name, **config})
+        errors += found["error_count"]
         if as_json:
             print_json(found)
             continue
@@ -264,5 +268,5 @@ def validate(
                 click.echo(f"{name}: {one['value']['name']}: {text}")
         if not found["error_count"]:
             click.echo(f"{name} is valid.")
-    if wrong:
+    if errors:
         raise SystemExit(1)

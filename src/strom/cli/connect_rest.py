@@ -1,4 +1,4 @@
-"""Talking to Connect's REST interface: strom's own, or Kafka's."""
+"""A client of Connect's REST interface, strom's or Kafka's."""
 
 import functools
 import json
@@ -10,31 +10,30 @@ from urllib.parse import quote
 
 import click
 
-from strom.cli.rest import ask_json
+from strom.cli.rest import call_json
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 URL_VARIABLE = "STROM_CONNECT_URL"
-PATIENCE_SECONDS = 90
+TIMEOUT_S = 90
 
 
 @dataclass(frozen=True)
 class ConnectRest:
-    """Where a worker answers."""
+    """The REST interface of a worker."""
 
     url: str = DEFAULT_URL
 
-    def ask(self, method: str, *path: str, given: Any = None, query: str = "") -> Any:
-        """One call; what it answers. UserError says what went wrong."""
+    def call(self, method: str, *path: str, given: Any = None, query: str = "") -> Any:
+        """Send one request; the response's body. UserError if it fails."""
         target = "/".join(["", *(quote(part, safe="") for part in path)]) + query
-        return ask_json(
+        return call_json(
             method,
             self.url,
             target,
             given,
-            patience_s=PATIENCE_SECONDS,
+            timeout_s=TIMEOUT_S,
             reason=_reason,
-            if_nobody="Is a worker running there? Start one with: strom connect worker; or name it "
-            "with --url.",
+            if_unreachable="Start a worker with: strom connect worker, or name its URL with --url.",
         )
 
 
@@ -42,8 +41,8 @@ def _reason(error: urllib.error.HTTPError) -> str:
     try:
         lines = str(json.loads(error.read())["message"]).splitlines()
     except (ValueError, KeyError, TypeError):
-        return f"Refused: {error.code} {error.reason}."
-    # The first and last lines of a refused configuration are Kafka's frame around the reasons.
+        return f"The worker rejected the request: {error.code} {error.reason}."
+    # Kafka puts a line before and a line after the errors of an invalid configuration.
     if len(lines) > 2 and lines[0].startswith("Connector configuration is invalid"):
         lines = lines[1:-1]
     return " ".join(lines)
@@ -58,7 +57,7 @@ def rest_options(command: Callable[..., Any]) -> Callable[..., Any]:
         default=DEFAULT_URL,
         show_default=True,
         show_envvar=True,
-        help="A worker's REST interface.",
+        help="The REST interface of a worker.",
     )
     @functools.wraps(command)
     def with_rest(url: str, **others: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`strom connect worker`: run a worker of Connect on any Kafka."""
+"""`strom connect worker`: run a Connect worker on any Kafka."""
 
 import gc
 import logging
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import strom
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.printing import print_json
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.model.errors import UserError
@@ -32,13 +32,13 @@ _PACKAGES = ("starlette", "uvicorn")
     show_default=True,
     type=click.IntRange(0, 65535),
     metavar="N",
-    help="The port of REST; 0 for a free one.",
+    help="The port of the REST interface; 0 for a free one.",
 )
-@click.option("--group", help="Workers of one group share their work. [default: connect-cluster]")
+@click.option("--group", help="The group of the worker's cluster. [default: connect-cluster]")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of worker properties, as Kafka Connect has them.",
+    help="A file of worker properties, as for Kafka Connect.",
 )
 @click.option(
     "--set",
@@ -47,11 +47,11 @@ _PACKAGES = ("starlette", "uvicorn")
     metavar="NAME=VALUE",
     help="Any worker setting, as in offset.flush.interval.ms=1000; may be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Print what happens.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
 @click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
 def worker(
-    connection: Connection,
+    connection: CliConnection,
     host: str,
     port: int,
     group: str | None,
@@ -61,13 +61,13 @@ def worker(
     verbose: bool,
     lifeline: bool,
 ) -> None:
-    """Run a worker: it runs connectors, and answers Kafka Connect's REST interface.
+    """Run a worker: it runs connectors and serves Kafka Connect's REST interface.
 
-    Start more of the same group, anywhere, and they share the work. It ends cleanly with Ctrl-C
-    or SIGTERM.
+    Workers of the same group, on any machine, form a cluster and divide the tasks. Ctrl-C and
+    SIGTERM stop it cleanly.
     """
     require_connect()
-    _leave_working_directory_out_of_imports()
+    _forbid_imports_from_working_directory()
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
@@ -92,32 +92,32 @@ def worker(
 def _run(texts: dict[str, str], *, as_json: bool, lifeline: bool) -> None:
     from strom.connect.runtime.rest.server import RunningWorker
 
-    told = threading.Event()
+    stopping = threading.Event()
     if lifeline:
-        end_with_parent(told.set)
+        end_with_parent(stopping.set)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: told.set())
+        signal.signal(number, lambda *_: stopping.set())
     with RunningWorker(texts) as running:
         _announce(running, as_json=as_json)
-        _collect_seldom()
-        while not told.wait(3600):
+        _collect_garbage_rarely()
+        while not stopping.wait(3600):
             pass
 
 
-def _leave_working_directory_out_of_imports() -> None:
-    """Undo what `python -m strom` does: it has Python look for modules in the working directory first.
+def _forbid_imports_from_working_directory() -> None:
+    """Remove the working directory, which `python -m strom` puts first into the import path.
 
-    Connectors write files, and one there could take the place of any module that is imported later.
+    A file that a connector writes there could shadow any module that is imported later.
     """
     if not sys.flags.safe_path and sys.path[0] in ("", os.getcwd()):
         del sys.path[0]
 
 
-def _collect_seldom() -> None:
-    """Have Python look for garbage in cycles less often.
+def _collect_garbage_rarely() -> None:
+    """Run the cyclic garbage collector less often.
 
-    Thousands of records are alive at once, and none of them is part of a cycle. With Python's usual
-    thresholds a third of a sink's time goes into looking at them again and again.
+    Thousands of records are alive at once, none of them in a cycle. With Python's default thresholds,
+    traversing them takes a third of a sink's time.
     """
     gc.freeze()
     gc.set_threshold(200_000, 50, 50)
@@ -159,7 +159,7 @@ def require_connect() -> None:
 
 
 def _known(properties: dict[str, str]) -> dict[str, str]:
-    """A file of Kafka's worker without what only Java has a use for."""
+    """The properties of a Kafka Connect worker without those that only Java uses."""
     java_only = (
         "plugin.path",
         "plugin.discovery",

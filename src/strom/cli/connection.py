@@ -1,4 +1,4 @@
-"""How client commands reach a Kafka: the options they share, and clients that fail clearly."""
+"""The connection options that client commands share, and clients that fail fast."""
 
 import functools
 import socket
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
-# A script should hear of a dead broker in half a minute, not in librdkafka's five.
+# A script should learn of a dead broker in half a minute, not in librdkafka's five.
 DELIVERY_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True)
-class Connection(KafkaClients):
-    """The clients of a command: they fail at once, and clearly, if no broker listens."""
+class CliConnection(KafkaClients):
+    """The clients of a command: they fail at once if no broker listens."""
 
     client_id: str = "strom-cli"
 
@@ -40,18 +40,18 @@ class Connection(KafkaClients):
         *,
         fixed: Properties = NOTHING,
     ) -> "Producer":
-        """A producer that gives up soon."""
+        """A producer with a shorter delivery timeout."""
         own = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, **defaults}
         return super().producer(own, on_failure, fixed=fixed)
 
     def consumer(
         self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Consumer":
-        """A consumer that reports an outage on standard error."""
+        """A consumer that reports an outage to standard error."""
         return super().consumer({"error_cb": _notice_once(), **defaults}, fixed=fixed)
 
     def protocol_client(self) -> "ProtocolClient":
-        """A client for requests that librdkafka has no call for."""
+        """A client that the running command closes."""
         self.check_reachable()
         client = super().protocol_client()
         if command := click.get_current_context(silent=True):
@@ -63,7 +63,7 @@ class Connection(KafkaClients):
         return super()._properties(defaults, fixed)
 
     def check_reachable(self) -> None:
-        """Raise UserError, soon and in plain words, when no server listens at any address."""
+        """Raise UserError if no bootstrap server accepts a connection within RESPONSE_S."""
         deadline = time.monotonic() + RESPONSE_S
         for host, port in self.settings.addresses():
             left = deadline - time.monotonic()
@@ -72,7 +72,7 @@ class Connection(KafkaClients):
             except OSError:
                 continue
             return
-        raise UserError(f"No Kafka broker answers at {self.servers}. {_advice(self.servers)}")
+        raise UserError(f"No Kafka broker listens at {self.servers}. {_advice(self.servers)}")
 
 
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,7 +92,7 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--command-config",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="A file of client properties, in Java's or librdkafka's names.",
+        help="A file of client properties, with Java's or librdkafka's names.",
     )
     @click.option(
         "-X",
@@ -117,35 +117,35 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def make_connection(
     servers: str, config_file: Path | None, properties: tuple[str, ...]
-) -> Connection:
-    """A connection from an address, a properties file and single properties, the last ones win."""
+) -> CliConnection:
+    """A connection from an address, a properties file and single properties, which take precedence."""
     given = parse_properties(config_file.read_text("utf-8")) if config_file else {}
     given |= dict(map(parse_assignment, properties))
     translation = to_librdkafka(given)
     if translation.ignored:
-        notice(f"Only Java clients use {', '.join(translation.ignored)}: ignored.")
+        notice(f"Ignored, because only Java clients use them: {', '.join(translation.ignored)}.")
     settings = dict(translation.settings)
     from_file = settings.pop("bootstrap.servers", None)
     if from_file and servers == DEFAULT_SERVERS:
         servers = from_file
-    return Connection(ConnectionSettings(servers, settings))
+    return CliConnection(ConnectionSettings(servers, settings))
 
 
 def _advice(servers: str) -> str:
-    """The command to run when no server listens: only a local broker can be started from here."""
+    """What to do if no server listens; only a local broker can be started from here."""
     host, port = parse_address(servers.split(",")[0])
     if "," in servers or host not in {"localhost", "127.0.0.1", "::1"}:
-        return "Check the address, and that the broker runs and can be reached."
+        return "Check the address, and that the broker is running and reachable."
     return "Start one with: strom start" + ("" if port == DEFAULT_PORT else f" --port {port}")
 
 
 def _notice_once() -> Callable[[Any], None]:
-    """Report, once, that the brokers are gone; the client itself keeps reconnecting."""
+    """Report once that no broker is connected; the client keeps reconnecting."""
     reported: list[Any] = []
 
     def on_error(error: Any) -> None:
         if error.name() == "_ALL_BROKERS_DOWN" and not reported:
             reported.append(error)
-            notice("The broker does not respond any more; waiting for it. Ctrl-C ends.")
+            notice("The connection to the broker was lost; reconnecting. Ctrl-C stops.")
 
     return on_error

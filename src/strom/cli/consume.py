@@ -1,4 +1,4 @@
-"""`strom consume`: records out."""
+"""`strom consume`: print the records of topics."""
 
 import sys
 import time
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.offsets import END, EXAMPLES, START, Anchor, OffsetRange, parse_offset_range
 from strom.cli.printing import notice, write_bytes
 from strom.cli.reading import (
     AssignedReader,
     GroupReader,
     Limits,
-    Span,
+    ResolvedRange,
     group_settings,
     partitions_of,
-    plan_spans,
     read,
+    resolve_ranges,
 )
 from strom.cli.record_format import Formatter, format_json, template_formatter, value_formatter
 from strom.cli.topics import missing_topic
@@ -35,15 +35,15 @@ READ_ONLY = {"enable.partition.eof": "true", "auto.offset.reset": "earliest"}
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Read this partition only.")
-@click.option("-o", "--offset", help=f"Where to start, and end: {EXAMPLES}.")
+@click.option("-o", "--offset", help=f"Where to start and end: {EXAMPLES}.")
 @click.option(
     "-g", "--group", help="Read as a member of this consumer group, and commit what was printed."
 )
 @click.option(
-    "-n", "--max-messages", type=click.IntRange(min=1), help="Stop after so many records."
+    "-n", "--max-messages", type=click.IntRange(min=1), help="Stop after this many records."
 )
 @click.option(
-    "--timeout-ms", type=click.IntRange(min=1), help="Stop when no record came for so long."
+    "--timeout-ms", type=click.IntRange(min=1), help="Stop after this time without a record."
 )
 @click.option(
     "-f",
@@ -60,7 +60,7 @@ READ_ONLY = {"enable.partition.eof": "true", "auto.offset.reset": "earliest"}
     type=click.Choice(["read_committed", "read_uncommitted"]),
     default="read_committed",
     show_default=True,
-    help="Whether records of open and aborted transactions are left out.",
+    help="Whether to skip records of open and aborted transactions.",
 )
 @connection_options
 def consume(
@@ -74,11 +74,11 @@ def consume(
     record_format: str,
     as_json: bool,
     isolation_level: str,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
     """Print the records of topics.
 
-    Without an offset, only what is sent from now on. Ctrl-C ends.
+    Without an offset, only records that arrive from now on. Ctrl-C stops.
     """
     formatter = choose_formatter("json" if as_json else record_format)
     wanted = _wanted_range(offset, from_beginning, group, partition)
@@ -94,14 +94,14 @@ def consume(
     if partition is not None:
         partitions = _only(partition, partitions, topics)
     committed = isolation_level == "read_committed"
-    spans = plan_spans(connection, partitions, wanted, committed=committed)
-    _tell_moved_starts(spans, wanted)
+    ranges = resolve_ranges(connection, partitions, wanted, committed=committed)
+    _report_moved_starts(ranges, wanted)
     discover = None
     if wanted.end is None and partition is None:
         discover = _discovery(connection, consumer, topics)
     if sys.stdout.isatty() and wanted == OffsetRange(END):
-        notice("Waiting for new records (--from-beginning shows the old ones). Ctrl-C ends.")
-    print_records(consumer, AssignedReader(consumer, spans, discover), formatter, limits)
+        notice("Waiting for new records (--from-beginning prints existing ones). Ctrl-C stops.")
+    print_records(consumer, AssignedReader(consumer, ranges, discover), formatter, limits)
 
 
 def print_records(
@@ -111,11 +111,11 @@ def print_records(
     limits: Limits,
     on_end: Callable[[int], None] = lambda printed: None,
 ) -> None:
-    """Write records to stdout as they come; `on_end` is told how many, however it ends."""
+    """Write records to stdout as they arrive; `on_end` gets their number, however it ends."""
     printed = 0
     try:
         for batch in read(consumer, reader, limits):
-            # Counted first: Ctrl-C may come as soon as the reader sees the records.
+            # Counted before writing: Ctrl-C may arrive as soon as the records are visible.
             printed += len(batch)
             write_bytes(b"".join(map(formatter, batch)))
     finally:
@@ -132,7 +132,7 @@ def choose_formatter(record_format: str) -> Formatter:
         return format_json
     if "%" not in record_format:
         raise click.BadParameter(
-            f"{record_format!r} is neither value, json, nor a template with % fields.",
+            f"{record_format!r} is neither value nor json nor a template with % fields.",
             param_hint="--format",
         )
     try:
@@ -154,14 +154,14 @@ def _wanted_range(
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--offset") from None
     if group is not None and partition is not None:
-        raise click.UsageError("A group shares out the partitions itself: leave out --partition.")
+        raise click.UsageError("A group assigns the partitions to its members: omit --partition.")
     if group is not None and wanted not in (OffsetRange(START), OffsetRange(END)):
-        raise click.UsageError("A group keeps its own offsets: with --group, only start and end.")
+        raise click.UsageError("A group stores its offsets: with --group, only start and end.")
     return wanted
 
 
 def _check_topics(
-    connection: Connection, client: Any, topics: Sequence[str]
+    connection: CliConnection, client: Any, topics: Sequence[str]
 ) -> list[TopicPartition]:
     partitions = partitions_of(connection, client, topics)
     found = {partition.topic for partition in partitions}
@@ -181,18 +181,18 @@ def _only(
     return [partition for partition in partitions if partition.partition == number]
 
 
-def _tell_moved_starts(spans: dict[TopicPartition, Span], wanted: OffsetRange) -> None:
-    """An offset that was deleted, or is not there yet, must not be passed over in silence."""
+def _report_moved_starts(ranges: dict[TopicPartition, ResolvedRange], wanted: OffsetRange) -> None:
+    """Report an offset that was deleted or does not exist yet, instead of silently moving it."""
     if wanted.begin.anchor is not Anchor.OFFSET:
         return
-    for partition, span in spans.items():
-        if span.begin != wanted.begin.number:
+    for partition, resolved in ranges.items():
+        if resolved.begin != wanted.begin.number:
             notice(
-                f"{partition} has no offset {wanted.begin.number}: reading from {span.begin} on."
+                f"{partition} has no offset {wanted.begin.number}: reading from {resolved.begin} on."
             )
 
 
 def _discovery(
-    connection: Connection, consumer: "Consumer", topics: Sequence[str]
+    connection: CliConnection, consumer: "Consumer", topics: Sequence[str]
 ) -> Callable[[], Sequence[TopicPartition]]:
     return lambda: partitions_of(connection, consumer, topics)

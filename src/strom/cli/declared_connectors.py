@@ -1,4 +1,4 @@
-"""The connectors that a project's strom.toml declares: a worker for them, and their state."""
+"""Reconciles the connectors of a worker with those that a project's strom.toml declares."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,16 +21,16 @@ _HOST = "127.0.0.1"
 
 @contextmanager
 def connectors_of(project: "Project", servers: str) -> Iterator[str | None]:
-    """Bring connectors to the declared state; yields where their worker answers, if there is one.
+    """Reconcile the connectors; yields the URL of their worker, None if the project has no connectors.
 
-    Where the project names no worker (`connect.url`), one is started and ends with the project.
+    If the project names no worker (`connect.url`), one is started and stopped with the project.
     """
     settings = project.settings
     if settings.connect_url is None and not settings.connectors:
         yield None
         return
     if settings.connect_url is not None:
-        bring_to_declared(settings.name, settings.connectors, ConnectRest(settings.connect_url))
+        reconcile(settings.name, settings.connectors, ConnectRest(settings.connect_url))
         yield settings.connect_url
         return
     companion = _worker_of(project)
@@ -38,28 +38,28 @@ def connectors_of(project: "Project", servers: str) -> Iterator[str | None]:
     running.start(servers)
     try:
         _wait_ready(running)
-        bring_to_declared(settings.name, settings.connectors, ConnectRest(companion.url))
+        reconcile(settings.name, settings.connectors, ConnectRest(companion.url))
         yield companion.url
     finally:
         running.stop()
 
 
-def bring_to_declared(project: str, declared: dict[str, dict[str, str]], rest: ConnectRest) -> None:
-    """Create, change and remove connectors; what is refused is told with the connector's name."""
+def reconcile(project: str, declared: dict[str, dict[str, str]], rest: ConnectRest) -> None:
+    """Create, change and remove connectors; UserError with the connector's name if one is rejected."""
     existing = {
-        name: rest.ask("GET", "connectors", name, "config")
-        for name in rest.ask("GET", "connectors")
+        name: rest.call("GET", "connectors", name, "config")
+        for name in rest.call("GET", "connectors")
     }
     todo = plan(project, declared, existing)
     for name, config in (*todo.create.items(), *todo.change.items()):
         try:
-            rest.ask("PUT", "connectors", name, "config", given=dict(config))
+            rest.call("PUT", "connectors", name, "config", given=dict(config))
         except UserError as error:
             raise UserError(f"Connector {name}: {error}") from None
         notice(f"Connector {name}: {'created' if name in todo.create else 'changed'}.")
     for name in todo.remove:
-        rest.ask("DELETE", "connectors", name)
-        notice(f"Connector {name}: removed, for strom.toml has it no more.")
+        rest.call("DELETE", "connectors", name)
+        notice(f"Connector {name}: removed, because strom.toml no longer declares it.")
 
 
 def _worker_of(project: "Project") -> Companion:
@@ -79,7 +79,7 @@ def _worker_of(project: "Project") -> Companion:
 
 
 def _wait_ready(worker: Companions) -> None:
-    """Wait for the worker's own report: what responds at its port may be another worker."""
+    """Wait for the child's ready line: another worker may be listening on its port."""
     try:
         worker.wait_ready(START_S)
     except StartFailed as error:

@@ -1,4 +1,4 @@
-"""`strom demo`: the main job. A shop's clicks become views, live, and the numbers are checked."""
+"""`strom demo`: compute views of a shop's clicks, live, and verify the results."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TOPIC = "clicks"
 WARM_UP_RATE, WARM_UP_S = 20_000, 15
-"""Clicks before those that are measured: Java runs what it has not run yet many times slower."""
+"""Clicks before the measurement, until Java's just-in-time compiler has compiled the hot code."""
 CHANGED = ('"mean_ms": mean("ms")', '"mean_ms": mean("ms"), "p90_ms": quantile("ms", 0.9)')
 
 
@@ -49,51 +49,51 @@ CHANGED = ('"mean_ms": mean("ms")', '"mean_ms": mean("ms"), "p90_ms": quantile("
     type=click.IntRange(min=5),
     default=25,
     show_default=True,
-    help="How long they come.",
+    help="How long to send them.",
 )
 @click.option("--keep", is_flag=True, help="Leave everything running until Ctrl-C.")
 @click.option(
-    "--broker", is_flag=True, help="Only the broker: clicks in, clicks out. Needs no Java."
+    "--broker", is_flag=True, help="Only produce to and consume from a broker. Needs no Java."
 )
 @click.option(
     "-n",
     "--records",
     type=click.IntRange(min=1),
     default=1_000_000,
-    help="With --broker: how many.",
+    help="With --broker: the number of clicks.",
 )
 def demo(rate: int, seconds: int, keep: bool, broker: bool, records: int) -> None:
     """Watch a shop's clicks become views, live.
 
     A broker, three views with batch and speed layer, a check against a full recomputation, and
-    a changed view that is replayed. All of it is gone afterwards. Where there is no Java, the broker
-    is shown alone.
+    the replay of a changed view. Everything is removed afterwards. Without Java, it demonstrates
+    only the broker.
     """
     if not broker:
         try:
             check_views_can_run()
         except UserError as missing:
-            notice(f"{missing}\nUntil then, the broker alone:\n")
+            notice(f"{missing}\nUntil then, this demonstrates only the broker:\n")
             broker = True
     if broker:
         demonstrate_broker(records, keep)
         return
     with tempfile.TemporaryDirectory(prefix="strom-demo-", ignore_cleanup_errors=True) as folder:
         _write_project(Path(folder))
-        with _running(Path(folder)) as stage:
-            report = _play(stage, rate, seconds)
+        with _running(Path(folder)) as running:
+            report = _play(running, rate, seconds)
             click.echo("\n" + "\n".join(report))
             if keep:
                 click.echo(
-                    f"\nStill there: Kafka at {stage.kafka.servers}, the project in {folder}. In another "  # noqa: S608
-                    f'terminal:\n  strom query -p {folder} "SELECT * FROM shop"\n\nCtrl-C ends it.'
+                    f"\nRunning: Kafka at {running.kafka.servers}, the project in {folder}. In another "  # noqa: S608
+                    f'terminal:\n  strom query -p {folder} "SELECT * FROM shop"\n\nCtrl-C stops it.'
                 )
                 wait_for_interrupt()
 
 
 @dataclass
-class Stage:
-    """Everything that is running."""
+class RunningDemo:
+    """The running project, and the times of the queries so far."""
 
     project: "Project"
     spark: "SparkSession"
@@ -102,8 +102,8 @@ class Stage:
     server: "QueryEngine"
     query_seconds: list[float] = field(default_factory=list)
 
-    def ask(self, sql: str) -> list[dict[str, Any]]:
-        """An answer, timed."""
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query; records how long it took."""
         began = time.perf_counter()
         rows: list[dict[str, Any]] = self.server.query(sql).to_pylist()
         self.query_seconds.append(time.perf_counter() - began)
@@ -111,7 +111,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def _running(folder: Path) -> Iterator[Stage]:
+def _running(folder: Path) -> Iterator[RunningDemo]:
     project = opened(folder)
     with log_of(project) as kafka:
         from strom.pipelines.runner import ProjectRunner
@@ -123,45 +123,45 @@ def _running(folder: Path) -> Iterator[Stage]:
         server = QueryEngine(project.manifests)
         runner.start()
         try:
-            yield Stage(project, spark, kafka, runner, server)
+            yield RunningDemo(project, spark, kafka, runner, server)
         finally:
             runner.stop()
             server.close()
             spark.stop()
 
 
-def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
-    """The scenes, one after the other; the lines of the report."""
-    layer = stage.runner.layers[TOPIC]
+def _play(running: RunningDemo, rate: int, seconds: int) -> list[str]:
+    """Run the four steps; the lines of the report."""
+    layer = running.runner.layers[TOPIC]
     fresh = layer.progress.freshness
-    with live_table(stage.ask, layer.progress) as draw:
-        click.echo(f"\n1. The first clicks, {human_count(WARM_UP_RATE)} a second: Spark warms up.")
-        warm_up = _sent(stage, WARM_UP_RATE, WARM_UP_S, draw)
-        _wait(stage, lambda: layer.progress.records >= warm_up["sent"], draw)
+    with live_table(running.query, layer.progress) as draw:
+        click.echo(f"\n1. Warming up Spark with {human_count(WARM_UP_RATE)} clicks/s.")
+        warm_up = _sent(running, WARM_UP_RATE, WARM_UP_S, draw)
+        _wait(running, lambda: layer.progress.records >= warm_up["sent"], draw)
         fresh.reset()
-        click.echo(f"2. Clicks come, {human_count(rate)} a second; three views follow.")
-        batch = _Later(seconds / 2, lambda: stage.runner.batch_now(TOPIC))
+        click.echo(f"2. Computing three views of {human_count(rate)} clicks/s.")
+        batch = _DelayedCall(seconds / 2, lambda: running.runner.batch_now(TOPIC))
 
-        def look() -> None:
+        def draw_and_poll() -> None:
             draw()
-            batch.look()
+            batch.poll()
 
-        came = _sent(stage, rate, seconds, look)
-        sent = {name: number + warm_up[name] for name, number in came.items()}
-        _wait(stage, lambda: layer.progress.records >= sent["sent"], draw)
+        measured = _sent(running, rate, seconds, draw_and_poll)
+        sent = {name: number + warm_up[name] for name, number in measured.items()}
+        _wait(running, lambda: layer.progress.records >= sent["sent"], draw)
     lines = [
         f"{human_count(sent['sent'])} clicks were sent and are in all views.",
         f"Malformed: {human_count(sent['malformed'])} sent, "
         f"{human_count(layer.progress.dead_letters)} in the dead letters.",
         f"Freshness: p50 {fresh.quantile(0.5):.2f} s, p99 {fresh.quantile(0.99):.2f} s "
-        "(from the log to a query's answer, at the full rate, after the warm-up).",
-        f"While the stream ran, a batch of {human_count(batch.result or 0)} records was published.",
+        "(from the log to a query's result, at the full rate, after the warm-up).",
+        f"Meanwhile, the batch layer published {human_count(batch.result or 0)} records.",
     ]
-    click.echo("3. The same views once more, from the first record on.")
-    lines.append(_compare(stage, sent["sent"] - sent["malformed"]))
-    click.echo("4. One view is changed, and replayed beside the old one.")
-    lines.append(_replay_changed(stage))
-    times = sorted(stage.query_seconds)
+    click.echo("3. Recomputing all views from the first record.")
+    lines.append(_compare(running, sent["sent"] - sent["malformed"]))
+    click.echo("4. Changing one view, and replaying it beside the old version.")
+    lines.append(_replay_changed(running))
+    times = sorted(running.query_seconds)
     lines.append(
         f"{len(times)} queries while it ran: p50 {times[len(times) // 2] * 1000:.0f} ms, "
         f"p99 {times[int(len(times) * 0.99)] * 1000:.0f} ms."
@@ -169,13 +169,15 @@ def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
     return lines
 
 
-def _sent(stage: Stage, rate: int, seconds: int, meanwhile: Callable[[], None]) -> dict[str, int]:
-    """Let clicks come; how many, and how many of them malformed."""
-    visitors = ChildProcess("The visitors", _visitors(stage.kafka.servers, rate, seconds))
+def _sent(
+    running: RunningDemo, rate: int, seconds: int, meanwhile: Callable[[], None]
+) -> dict[str, int]:
+    """Send clicks; how many, and how many of them malformed."""
+    visitors = ChildProcess("The visitors", _visitors(running.kafka.servers, rate, seconds))
     visitors.launch()
     try:
         while visitors.is_running:
-            _fail_if_failed(stage)
+            _fail_if_failed(running)
             meanwhile()
         sent: dict[str, int] = json.loads(visitors.wait_ready())
     except StartFailed as error:
@@ -185,63 +187,63 @@ def _sent(stage: Stage, rate: int, seconds: int, meanwhile: Callable[[], None]) 
     return sent
 
 
-def _compare(stage: Stage, wanted: int) -> str:
-    """Served numbers against a full recomputation."""
-    served = _snapshot(stage)
+def _compare(running: RunningDemo, wanted: int) -> str:
+    """Check the served results against a full recomputation."""
+    served = _snapshot(running)
     rows = served["shop"]
     if rows[0]["clicks"] != wanted:
         raise UserError(f"The views hold {rows[0]['clicks']} clicks, but {wanted} were sent.")
     from strom.pipelines.layers.replay import replay
 
-    for view in stage.project.views.values():
-        _replayed(stage, replay, view)
-    if _snapshot(stage) != served:
-        raise UserError("The served numbers are not those of a full recomputation.")
-    return "Served numbers = full recomputation, in every row of all three views."
+    for view in running.project.views.values():
+        _replayed(running, replay, view)
+    if _snapshot(running) != served:
+        raise UserError("The served results differ from a full recomputation.")
+    return "Served results = full recomputation, in every row of all three views."
 
 
-def _snapshot(stage: Stage) -> dict[str, list[dict[str, Any]]]:
-    # Estimates of distinct values may differ within their error; all else is equal to the last digit.
+def _snapshot(running: RunningDemo) -> dict[str, list[dict[str, Any]]]:
+    # Estimates of distinct values may differ within their error; everything else must be equal.
     return {
-        "page_minutes": stage.ask("SELECT * EXCLUDE visitors FROM page_minutes ORDER BY ALL"),
-        "slow_pages": stage.ask("SELECT * FROM slow_pages ORDER BY ALL"),
-        "shop": stage.ask("SELECT * EXCLUDE visitors FROM shop"),
+        "page_minutes": running.query("SELECT * EXCLUDE visitors FROM page_minutes ORDER BY ALL"),
+        "slow_pages": running.query("SELECT * FROM slow_pages ORDER BY ALL"),
+        "shop": running.query("SELECT * EXCLUDE visitors FROM shop"),
     }
 
 
-def _replay_changed(stage: Stage) -> str:
+def _replay_changed(running: RunningDemo) -> str:
     from strom.pipelines.layers.replay import replay
     from strom.pipelines.project import load_project
 
-    views = stage.project.folder / "views.py"
+    views = running.project.folder / "views.py"
     views.write_text(views.read_text("utf-8").replace(*CHANGED), "utf-8")
-    changed = load_project(stage.project.folder).views["page_minutes"]
+    changed = load_project(running.project.folder).views["page_minutes"]
     began = time.perf_counter()
-    number = _replayed(stage, replay, changed)
+    number = _replayed(running, replay, changed)
     seconds = time.perf_counter() - began
-    rows = stage.ask("SELECT max(p90_ms) AS p90 FROM page_minutes")
-    records = stage.kafka.ends(TOPIC) - stage.kafka.starts(TOPIC)
+    rows = running.query("SELECT max(p90_ms) AS p90 FROM page_minutes")
+    records = running.kafka.ends(TOPIC) - running.kafka.starts(TOPIC)
     return (
         f"page_minutes has a new measure: version {number} was replayed at "
-        f"{human_count(records / seconds)} clicks/s and switched to "
+        f"{human_count(records / seconds)} clicks/s and is active "
         f"(p90 of the slowest page and minute: {rows[0]['p90']:.0f} ms)."
     )
 
 
-def _replayed(stage: Stage, replay: Callable[..., int], view: Any) -> int:
+def _replayed(running: RunningDemo, replay: Callable[..., int], view: Any) -> int:
     return replay(
-        stage.spark,
-        stage.kafka,
-        stage.project.manifests,
+        running.spark,
+        running.kafka,
+        running.project.manifests,
         view,
-        stage.project.folder,
-        start=stage.kafka.starts(TOPIC),
-        group=stage.project.group_of(view.name),
+        running.project.folder,
+        start=running.kafka.starts(TOPIC),
+        group=running.project.group_of(view.name),
     )
 
 
-class _Later:
-    """Something to do once, after a while, in a thread."""
+class _DelayedCall:
+    """A call in a thread, made once by the first `poll` after some seconds."""
 
     def __init__(self, seconds: float, work: Callable[[], Any]) -> None:
         from concurrent.futures import Future, ThreadPoolExecutor
@@ -251,14 +253,14 @@ class _Later:
         self._pool = ThreadPoolExecutor(1)
         self._future: Future[Any] | None = None
 
-    def look(self) -> None:
-        """Begin if it is time."""
+    def poll(self) -> None:
+        """Start the call if it is due."""
         if self._future is None and time.monotonic() >= self._at:
             self._future = self._pool.submit(self._work)
 
     @property
     def result(self) -> Any:
-        """What came of it, waiting if need be."""
+        """The result, waited for if necessary; None if the call was never due."""
         return None if self._future is None else self._future.result()
 
 
@@ -267,17 +269,17 @@ def _visitors(servers: str, rate: int, seconds: int) -> tuple[str, ...]:
     return (*program, servers, TOPIC, str(rate), str(seconds), LIFELINE)
 
 
-def _wait(stage: Stage, done: Callable[[], bool], draw: Callable[[], None]) -> None:
+def _wait(running: RunningDemo, done: Callable[[], bool], draw: Callable[[], None]) -> None:
     while not done():
-        _fail_if_failed(stage)
+        _fail_if_failed(running)
         draw()
 
 
-def _fail_if_failed(stage: Stage) -> None:
-    if stage.runner.failed is not None:
+def _fail_if_failed(running: RunningDemo) -> None:
+    if running.runner.failed is not None:
         from strom.cli.run import plain_error
 
-        raise plain_error(stage.runner.failed)
+        raise plain_error(running.runner.failed)
 
 
 def _write_project(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The live table of `strom demo`: rate, lag, freshness, top pages."""
+"""The live display of `strom demo`: rate, lag, freshness, top pages."""
 
 import contextlib
 import sys
@@ -21,12 +21,12 @@ _LINE_EVERY_S = 10.0
 
 @contextlib.contextmanager
 def live_table(
-    ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress"
+    query: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress"
 ) -> Iterator[Callable[[], None]]:
-    """Gives a function that waits a moment and draws; on a pipe, a line every ten seconds."""
+    """Yields a function that waits and redraws a table; without a terminal, it prints lines."""
     began = time.monotonic()
     if not sys.stdout.isatty():
-        lines = _Lines(ask, progress, began)
+        lines = _Lines(query, progress, began)
         yield lines.draw
         return
     from rich.live import Live
@@ -35,26 +35,26 @@ def live_table(
 
         def draw() -> None:
             time.sleep(_EVERY_S)
-            live.update(_table(ask, progress, began))
+            live.update(_table(query, progress, began))
 
         yield draw
 
 
 class _Lines:
     def __init__(
-        self, ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
+        self, query: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
     ) -> None:
-        self._ask, self._progress, self._began = ask, progress, began
-        self._told = began
+        self._query, self._progress, self._began = query, progress, began
+        self._printed_at = began
 
     def draw(self) -> None:
-        """Ask as a dashboard would, and say something now and then."""
+        """Query as a dashboard would; print a line every `_LINE_EVERY_S`."""
         time.sleep(_EVERY_S)
-        top = self._ask("SELECT pages FROM shop")
+        top = self._query("SELECT pages FROM shop")
         now = time.monotonic()
-        if now - self._told < _LINE_EVERY_S:
+        if now - self._printed_at < _LINE_EVERY_S:
             return
-        self._told = now
+        self._printed_at = now
         first = (
             f"top page {top[0]['pages'][0]['item']}" if top and top[0]["pages"] else "no page yet"
         )
@@ -66,11 +66,11 @@ class _Lines:
 
 
 def _table(
-    ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
+    query: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
 ) -> "Table":
     from rich.table import Table
 
-    rows = ask("SELECT clicks, visitors, pages FROM shop")
+    rows = query("SELECT clicks, visitors, pages FROM shop")
     shop: dict[str, Any] = rows[0] if rows else {"clicks": 0, "visitors": 0, "pages": []}
     passed = time.monotonic() - began
     table = Table(title="a shop's clicks, live")

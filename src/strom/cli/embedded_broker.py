@@ -1,8 +1,8 @@
-"""The broker of a project's data folder, kept running for as long as a command needs it.
+"""The broker of a project's data folder, kept running as long as a command needs it.
 
-Several commands of a project use one broker, and the first one runs it. When that command ends before the
-others, or the broker's process dies, one of those that are left starts it again. Whether one runs it is
-known from the lock of the broker's data folder: a port that accepts connections may be any program's.
+Several commands of a project share one broker, and the first one runs it. When that command ends before
+the others, or the broker's process dies, one of the remaining commands restarts it. Whether it runs is
+known from the lock of its data folder: an open port may belong to another program.
 """
 
 import logging
@@ -40,7 +40,7 @@ class EmbeddedBroker:
         self._process.start()
 
     def keep_running(self) -> None:
-        """From now on, start it whenever no command runs it."""
+        """From now on, restart it whenever no command runs it."""
         self._watcher.start()
 
     def stop(self) -> None:
@@ -56,12 +56,12 @@ class EmbeddedBroker:
             if self.is_running:
                 is_reported = False
                 continue
-            self._process.terminate()  # closes the pipes to one that has ended
+            self._process.terminate()  # closes the pipes of a process that has exited
             try:
                 self.start()
-                log.warning("the broker at port %d had ended, and was started again", self._port)
+                log.warning("restarted the broker on port %d, which had exited", self._port)
             except StartFailed as error:
-                # Another command may have been faster.
+                # Another command may have restarted it first.
                 if not is_reported and not self.is_running:
-                    log.warning("the broker at port %d has ended: %s", self._port, error)
+                    log.warning("the broker on port %d cannot be restarted: %s", self._port, error)
                     is_reported = True

@@ -1,4 +1,4 @@
-"""`strom exchanges` and `strom bindings`: where messages are published, and which way they go."""
+"""`strom exchanges` and `strom bindings`: where messages are published, and how they are routed."""
 
 import click
 
@@ -23,8 +23,8 @@ def exchanges() -> None:
 @json_option
 @management_options
 def list_exchanges(as_json: bool, management: Management) -> None:
-    """List the exchanges."""
-    found = management.ask("GET", "exchanges", management.vhost)
+    """List the exchanges of a virtual host."""
+    found = management.call("GET", "exchanges", management.vhost)
     if as_json:
         print_json(found)
     else:
@@ -39,16 +39,16 @@ def list_exchanges(as_json: bool, management: Management) -> None:
 
 @exchanges.command("declare")
 @click.argument("name")
-@click.option("--type", "kind", default="direct", show_default=True, help="How it routes.")
-@click.option("--transient", is_flag=True, help="Do not keep it over restarts.")
+@click.option("--type", "kind", default="direct", show_default=True, help="The exchange type.")
+@click.option("--transient", is_flag=True, help="Delete it when the broker restarts.")
 @arguments_option
 @management_options
 def declare_exchange(
     name: str, kind: str, transient: bool, arguments: tuple[str, ...], management: Management
 ) -> None:
-    """Make sure that an exchange is there."""
+    """Create an exchange if it does not exist."""
     given = {"type": kind, "durable": not transient, "arguments": read_arguments(arguments)}
-    management.ask("PUT", "exchanges", management.vhost, name, given=given)
+    management.call("PUT", "exchanges", management.vhost, name, given=given)
     click.echo(f"Declared exchange {name}.")
 
 
@@ -56,8 +56,8 @@ def declare_exchange(
 @click.argument("name")
 @management_options
 def delete_exchange(name: str, management: Management) -> None:
-    """Delete an exchange with its bindings."""
-    management.ask("DELETE", "exchanges", management.vhost, name)
+    """Delete an exchange and its bindings."""
+    management.call("DELETE", "exchanges", management.vhost, name)
     click.echo(f"Deleted exchange {name}.")
 
 
@@ -70,8 +70,8 @@ def bindings() -> None:
 @json_option
 @management_options
 def list_bindings(as_json: bool, management: Management) -> None:
-    """List the bindings."""
-    found = management.ask("GET", "bindings", management.vhost)
+    """List the bindings of a virtual host."""
+    found = management.call("GET", "bindings", management.vhost)
     if as_json:
         print_json(found)
     else:
@@ -99,10 +99,10 @@ def add(
     arguments: tuple[str, ...],
     management: Management,
 ) -> None:
-    """Let messages pass from EXCHANGE to DESTINATION."""
+    """Bind DESTINATION to EXCHANGE."""
     path = ("bindings", management.vhost, "e", exchange, _LETTERS[to], destination)
     given = {"routing_key": key, "arguments": read_arguments(arguments)}
-    management.ask("POST", *path, given=given)
+    management.call("POST", *path, given=given)
     click.echo(f"Bound {destination} to {exchange}.")
 
 
@@ -113,7 +113,7 @@ def add(
 @click.option("--to", type=click.Choice(sorted(_LETTERS)), default="queue", show_default=True)
 @management_options
 def remove(exchange: str, destination: str, key: str, to: str, management: Management) -> None:
-    """Let them pass no more."""
+    """Unbind DESTINATION from EXCHANGE."""
     path = ("bindings", management.vhost, "e", exchange, _LETTERS[to], destination, key or "~")
-    management.ask("DELETE", *path)
+    management.call("DELETE", *path)
     click.echo(f"Unbound {destination} from {exchange}.")

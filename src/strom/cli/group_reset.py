@@ -1,10 +1,10 @@
-"""Where a group shall go on: which partitions, and the new offset of each."""
+"""Resetting a group: which partitions, and the new offset of each."""
 
 from collections.abc import Mapping, Sequence
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.offsets import OffsetRange, Point
-from strom.cli.reading import plan_spans
+from strom.cli.reading import resolve_ranges
 from strom.cli.topics import missing_topic
 from strom.client.groups import Committed, GroupAdmin
 from strom.client.offsets import offset_bounds
@@ -13,7 +13,7 @@ from strom.model.topics import TopicPartition
 
 
 def chosen_partitions(admin: GroupAdmin, names: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that `TOPIC` or `TOPIC:0,1` name; UserError if one is not there."""
+    """The partitions that `TOPIC` or `TOPIC:0,1` name; UserError if one does not exist."""
     found: list[TopicPartition] = []
     for name in names:
         topic, colon, numbers = name.partition(":")
@@ -35,21 +35,23 @@ def _numbers(name: str, text: str) -> list[int]:
     try:
         return [int(number) for number in text.split(",")]
     except ValueError:
-        raise UserError(f"{name!r} names no partitions, as clicks:0,1 does.") from None
+        raise UserError(
+            f"{name!r} is not of the form TOPIC:PARTITION,…, as in clicks:0,1."
+        ) from None
 
 
 def moved_to(
-    connection: Connection, partitions: Sequence[TopicPartition], point: Point
+    connection: CliConnection, partitions: Sequence[TopicPartition], point: Point
 ) -> dict[TopicPartition, int]:
-    """The offsets of a point; within what each partition holds."""
-    spans = plan_spans(connection, partitions, OffsetRange(point))
-    return {partition: spans[partition].begin for partition in partitions}
+    """The offset of a point in each partition, limited to its start and end."""
+    ranges = resolve_ranges(connection, partitions, OffsetRange(point))
+    return {partition: ranges[partition].begin for partition in partitions}
 
 
 def moved_by(
     admin: GroupAdmin, committed: Mapping[TopicPartition, Committed], by: int
 ) -> dict[TopicPartition, int]:
-    """Committed offsets moved on, or back; within what each partition holds."""
+    """Committed offsets shifted by a number, limited to each partition's start and end."""
     wanted = {partition: one.offset + by for partition, one in committed.items()}
     return within_bounds(admin, wanted)
 
@@ -57,7 +59,7 @@ def moved_by(
 def within_bounds(
     admin: GroupAdmin, wanted: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Offsets that each partition holds, or that come next."""
+    """Offsets limited to each partition's start and end."""
     first, last = offset_bounds(admin.client, list(wanted))
     return {
         partition: min(max(offset, first[partition]), last[partition])

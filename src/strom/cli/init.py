@@ -1,4 +1,4 @@
-"""`strom init`: a project that runs."""
+"""`strom init`: create a project that runs."""
 
 import shlex
 from pathlib import Path
@@ -13,12 +13,12 @@ from strom.model.errors import UserError
 @click.argument("name", type=click.Path(path_type=Path))
 @click.option("--sql", is_flag=True, help="Define the views in SQL.")
 def init(name: Path, sql: bool) -> None:
-    """Make a project: a stream, and views of it.
+    """Create a project: a stream, and views of it.
 
-    NAME is the folder to make; in it, a shop's clickstream and three views.
+    NAME is the folder to create, with a shop's clickstream and three views.
     """
     if name.exists() and (not name.is_dir() or any(name.iterdir())):
-        raise UserError(f"{name} is there already, and not empty.")
+        raise UserError(f"{name} exists and is not an empty folder. Choose another name.")
     name.mkdir(parents=True, exist_ok=True)
     (name / "strom.toml").write_text(settings_text(name.resolve().name), "utf-8")
     (name / ".gitignore").write_text(IGNORED, "utf-8")
@@ -27,7 +27,7 @@ def init(name: Path, sql: bool) -> None:
     else:
         (name / "views.py").write_text(DEFINITIONS, "utf-8")
     click.echo(
-        f"Made {name}: strom.toml has the settings, views.{'sql' if sql else 'py'} the definitions.\n\n"
+        f"Created {name}: settings in strom.toml, definitions in views.{'sql' if sql else 'py'}.\n\n"
         f"Next:\n  cd {shlex.quote(str(name))}\n  strom plan\n  strom run\n\nThen, in another terminal:\n"
         '  echo \'{"user": "ada", "page": "/cart", "ms": 120, "at": "2026-11-15T08:00:00Z"}\''
         " | strom produce clicks\n"

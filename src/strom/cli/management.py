@@ -1,4 +1,4 @@
-"""Talking to the management interface of queues: strom's own, or RabbitMQ's."""
+"""A client of the management interface of queues, strom's or RabbitMQ's."""
 
 import base64
 import functools
@@ -11,48 +11,49 @@ from urllib.parse import quote
 
 import click
 
-from strom.cli.rest import ask_json
+from strom.cli.rest import call_json
 from strom.model.errors import UserError
 
 DEFAULT_URL = "http://127.0.0.1:15672"
-PATIENCE_SECONDS = 30
+TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
 class Management:
-    """Where it is, and who asks."""
+    """The URL of the management interface, the login and the virtual host."""
 
     url: str
     login: str
     vhost: str
 
-    def ask(self, method: str, *path: str, given: Any = None) -> Any:
-        """One call; what it answers. UserError says what went wrong."""
+    def call(self, method: str, *path: str, given: Any = None) -> Any:
+        """Send one request; the response's body. UserError if it fails."""
         target = "/".join(["", "api", *(quote(part, safe="") for part in path)])
         login = base64.b64encode(self.login.encode()).decode()
-        return ask_json(
+        return call_json(
             method,
             self.url,
             target,
             given,
             headers={"Authorization": f"Basic {login}"},
-            patience_s=PATIENCE_SECONDS,
+            timeout_s=TIMEOUT_S,
             reason=_reason,
-            if_nobody="Is a broker running there? Start one with: strom start; or name its management "
+            if_unreachable="Start a broker with: strom start, or name the URL of its management "
             "interface with --url.",
         )
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
     try:
-        told = json.loads(error.read())
-        return f"Refused: {told.get('reason') or told.get('error')}."
+        body = json.loads(error.read())
+        reason = body.get("reason") or body.get("error")
     except (ValueError, AttributeError):
-        return f"Refused: {error.code} {error.reason}."
+        reason = f"{error.code} {error.reason}"
+    return f"The broker rejected the request: {reason}."
 
 
 def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where the queues are, as one argument `management`."""
+    """Give a command --url, --login and --vhost; it gets a `management`."""
 
     @click.option(
         "--url",
@@ -66,7 +67,7 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar="STROM_MANAGEMENT_LOGIN",
         default="guest:guest",
         metavar="USER:PASSWORD",
-        help="Who asks. [default: guest:guest]",
+        help="The user to authenticate as. [default: guest:guest]",
     )
     @click.option("--vhost", default="/", show_default=True, help="The virtual host.")
     @functools.wraps(command)
@@ -77,7 +78,7 @@ def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """Arguments as in x-max-length=1000; what looks like JSON is taken as such."""
+    """Parse arguments as in x-max-length=1000; a value that is JSON is decoded."""
     found: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")

@@ -1,9 +1,9 @@
-"""Where to begin and end reading: the offset language of `strom consume --offset`.
+"""Where to start and end reading: the syntax of `strom consume --offset`.
 
-start  end  47  +10  -10      the beginning, the end, an offset, 10 from the start, 10 to the end
+start  end  47  +10  -10      the start, the end, an offset, 10 after the start, 10 before the end
 47:100  :end  -100:end        from one point up to, but not including, another
 @2026-11-15  @1700000000000   from a time on: a date (UTC), RFC 3339, or milliseconds (or seconds)
-@-1h  @-48h:-24h  @-1h:end    from a time ago on; between two times
+@-1h  @-48h:-24h  @-1h:end    from an hour ago on; between two times
 """
 
 import re
@@ -30,7 +30,7 @@ class Anchor(Enum):
 
 @dataclass(frozen=True)
 class Point:
-    """A place in a partition: some offsets after the start or before the end, an offset, a time."""
+    """A point in a partition: offsets after the start or before the end, an offset, or a time."""
 
     anchor: Anchor
     number: int = 0
@@ -49,21 +49,21 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """From where to where to read; without an end, reading goes on for ever."""
+    """Where to start and end reading; without an end, reading never stops."""
 
     begin: Point
     end: Point | None = None
 
     @property
     def times(self) -> tuple[int, ...]:
-        """The times, in milliseconds, whose offsets the broker must be asked for."""
+        """The times, in milliseconds, whose offsets are to be requested from the broker."""
         points = (self.begin, self.end)
         return tuple(p.number for p in points if p is not None and p.anchor is Anchor.TIME)
 
 
 @dataclass(frozen=True)
 class PartitionOffsets:
-    """What the broker says about one partition."""
+    """The offsets that the broker reports for one partition."""
 
     earliest: int
     latest: int
@@ -71,7 +71,7 @@ class PartitionOffsets:
     """The first offset at or after each time; -1 if there is none."""
 
     def resolve(self, wanted: OffsetRange) -> tuple[int, int | None]:
-        """The offsets of a range here; the begin always lies within what the partition holds."""
+        """The start and end offsets of a range; the start is limited to the partition's bounds."""
         begin = min(max(self._offset(wanted.begin), self.earliest), self.latest)
         end = None if wanted.end is None else self._offset(wanted.end)
         return begin, end
@@ -90,10 +90,10 @@ class PartitionOffsets:
 
 
 def parse_offset_range(text: str, now_ms: int) -> OffsetRange:
-    """Read the offset language; ValueError, with examples, for what is not part of it."""
+    """Parse an offset range; ValueError, with examples, for an invalid one."""
     wanted = _time_range(text[1:], now_ms) if text.startswith("@") else _offset_range(text)
     if wanted is None:
-        raise ValueError(f"{text!r} is no offset. Examples: {EXAMPLES}")
+        raise ValueError(f"{text!r} is not an offset. Examples: {EXAMPLES}")
     return wanted
 
 
@@ -117,7 +117,7 @@ def _offset_point(text: str) -> Point | None:
 
 
 def _time_range(text: str, now_ms: int) -> OffsetRange | None:
-    # Times may hold colons themselves, so the first one is matched as a whole.
+    # Times may contain colons, so the first one is matched as a whole.
     first = _TIME_POINT.match(text)
     if first is None:
         return None

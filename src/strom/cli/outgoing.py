@@ -1,4 +1,4 @@
-"""Records to send, read from lines of text: plain, with keys and headers, or as JSON."""
+"""Parses records to produce from lines of text: plain, with keys and headers, or JSON."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class OutgoingRecord:
-    """What a producer sends; None for what the client or the broker decides."""
+    """A record to produce; None for what the client or the broker chooses."""
 
     value: bytes | None
     key: bytes | None = None
@@ -27,7 +27,7 @@ LineReader = Callable[[bytes], OutgoingRecord]
 
 @dataclass(frozen=True)
 class LineFormat:
-    """How a line holds a record. The names and defaults are those of Kafka's console producer."""
+    """How to parse a line. The names and defaults are those of Kafka's console producer."""
 
     parse_key: bool = False
     parse_headers: bool = False
@@ -39,7 +39,7 @@ class LineFormat:
     null_marker: str | None = None
 
     def read(self, line: bytes) -> OutgoingRecord:
-        """The record of one line (without its line end)."""
+        """Parse a line without its line end; UserError if a separator is missing."""
         headers: Headers = []
         key = None
         rest = line
@@ -63,7 +63,7 @@ class LineFormat:
         headers: Headers = []
         for item in text.split(self.headers_separator.encode()):
             name, value = self._split(item, self.headers_key_separator, "header key separator")
-            # With errors ignored, Kafka takes an item without separator for a name without value.
+            # With ignore.error, Kafka treats an item without a separator as a name without a value.
             pair = (item, None) if name is None else (name, self._or_null(value))
             headers.append((pair[0].decode("utf-8", "replace"), pair[1]))
         return headers
@@ -75,11 +75,11 @@ class LineFormat:
 
 
 def read_json_line(line: bytes) -> OutgoingRecord:
-    """A record from a JSON object, in the form that `strom consume --json` prints."""
+    """Parse a JSON object in the form that `strom consume --json` prints."""
     try:
         fields = json.loads(line)
     except ValueError as error:
-        raise UserError(f"This is not JSON: {error}.") from None
+        raise UserError(f"The line is not JSON: {error}.") from None
     if not isinstance(fields, dict) or not {"value", "value_base64"} & fields.keys():
         raise UserError('A JSON line must be an object with "value", as in {"key": 1, "value": 2}.')
     return OutgoingRecord(
@@ -123,5 +123,5 @@ def _whole_number(fields: dict[str, Any], name: str) -> int | None:
     if number is None:
         return None
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise UserError(f'"{name}" must be a whole number, not {number!r}.')
+        raise UserError(f'"{name}" must be a non-negative integer, not {number!r}.')
     return number

@@ -1,4 +1,4 @@
-"""`strom plan`: what runs where, before anything runs."""
+"""`strom plan`: show what a project would run."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,11 @@ from strom.cli.project import opened, project_option
 @project_option
 @click.option("--mode", type=click.Choice(["lambda", "kappa"]), default="lambda", show_default=True)
 @click.option("--mermaid", is_flag=True, help="Print a Mermaid diagram.")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write an SVG file.")
 def plan(folder: Path, mode: Any, mermaid: bool, svg: Path | None) -> None:
-    """Show what a project runs where.
+    """Show what a project runs, and where.
 
-    Nothing is started.
+    Starts nothing.
     """
     project = opened(folder)
     from strom.pipelines.plan import make_plan, to_mermaid, to_svg, to_text

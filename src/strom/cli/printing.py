@@ -1,4 +1,4 @@
-"""Output: notices on stderr; data on stdout as JSON or a table, coloured only on a terminal."""
+"""Output: notices to stderr; data to stdout as JSON or a table, colored only on a terminal."""
 
 import json
 import sys
@@ -11,12 +11,12 @@ Cell = str | int
 
 
 def notice(text: str) -> None:
-    """Say something to the person at the terminal, apart from the data."""
+    """Print a message to stderr, apart from the data on stdout."""
     click.echo(text, err=True)
 
 
 def write_bytes(data: bytes) -> None:
-    """Write all of it to stdout, now. Unbuffered (python -u), stdout may take only a part at once."""
+    """Write and flush bytes to stdout. Unbuffered (python -u), it may accept only a part at a time."""
     left = memoryview(data)
     while left:
         left = left[sys.stdout.buffer.write(left) :]
@@ -24,12 +24,12 @@ def write_bytes(data: bytes) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value, on one line."""
+    """Print a JSON value on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Rows under their column titles; numbers are set to the right."""
+    """Print rows below their column titles; numbers are right-aligned."""
     if sys.stdout.isatty():
         _print_rich_table(columns, rows)
     else:
@@ -37,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
 
 
 def human_count(number: float) -> str:
-    """A whole number with thousands separated, as in 1,000,000."""
+    """A rounded number with thousands separators, as in 1,000,000."""
     return f"{number:,.0f}"
 
 

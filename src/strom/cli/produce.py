@@ -1,4 +1,4 @@
-"""`strom produce`: lines in, records out."""
+"""`strom produce`: send lines to a topic as records."""
 
 import sys
 import time
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.outgoing import Headers, LineFormat, LineReader, OutgoingRecord, read_json_line
 from strom.cli.printing import human_count, notice
 from strom.cli.progress import counting
-from strom.cli.sending import Sender, read_lines
+from strom.cli.sending import RecordSender, read_lines
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import UserError
@@ -41,7 +41,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     type=click.Choice(["lines", "json"]),
     default="lines",
     show_default=True,
-    help='What a line is: a value, or a JSON object {"key", "value", "headers", "partition", '
+    help='The form of a line: a value, or a JSON object {"key", "value", "headers", "partition", '
     '"timestamp"}.',
 )
 @click.option(
@@ -66,7 +66,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     type=click.Choice(["all", "1", "0"]),
     default="all",
     show_default=True,
-    help="Whose acknowledgement to wait for.",
+    help="The acknowledgements to wait for.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
 @connection_options
@@ -80,11 +80,11 @@ def produce(
     compression: str,
     acks: str,
     quiet: bool,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
     """Send lines to a topic.
 
-    Reads standard input, or the FILEs: one record per line.
+    Reads standard input or the FILEs, one record per line.
     """
     read = _reader(key_separator, line_format)
     extra: Headers = [(name, value.encode()) for name, value in map(parse_assignment, headers)]
@@ -92,10 +92,10 @@ def produce(
     settings = {
         "compression.type": compression,
         "acks": acks,
-        # A person wants every line to leave at once; a file is better sent in large batches.
+        # Interactive lines are sent at once; a file is sent in large batches.
         "linger.ms": 0 if interactive else 20,
     }
-    sender = Sender(connection, topic, settings)
+    sender = RecordSender(connection, topic, settings)
     started = time.monotonic()
     lines = read_lines(files, prompt=">" if interactive else None)
     with _reported(sender, topic, started, quiet), counting(not interactive) as count:
@@ -111,7 +111,7 @@ def produce(
 def _reader(key_separator: str | None, line_format: str) -> LineReader:
     if line_format == "json":
         if key_separator is not None:
-            raise click.UsageError("--key-separator goes with --format lines only.")
+            raise click.UsageError("--key-separator requires --format lines.")
         return read_json_line
     if key_separator is None:
         return LineFormat().read
@@ -123,7 +123,7 @@ def _reader(key_separator: str | None, line_format: str) -> LineReader:
 
 @contextmanager
 def numbered_line(number: int) -> Iterator[None]:
-    """Name the line in the error of one that cannot be read or is refused at once."""
+    """Prefix the error of a line that cannot be parsed or produced with its number."""
     try:
         yield
     except UserError as error:
@@ -145,15 +145,15 @@ def _completed(record: OutgoingRecord, extra: Headers, partition: int | None) ->
 
 
 @contextmanager
-def _reported(sender: Sender, topic: str, started: float, quiet: bool) -> Iterator[None]:
-    """Deliver what was accepted and say how much, also when a mistake or Ctrl-C ends it."""
+def _reported(sender: RecordSender, topic: str, started: float, quiet: bool) -> Iterator[None]:
+    """Flush and print a summary, even after an error or Ctrl-C."""
     try:
         yield
     finally:
         sender.flush()
         if not quiet:
             seconds = time.monotonic() - started
-            # The rate of a handful of lines says nothing but how fast someone types.
+            # The rate of a short run is meaningless.
             rate = f" ({human_count(sender.delivered / seconds)}/s)" if seconds > 1 else ""
             plural = "" if sender.delivered == 1 else "s"
             notice(

@@ -1,7 +1,7 @@
-"""The program `strom`: its commands, loaded when they are called, and how mistakes are told.
+"""The program `strom`: its commands, imported on demand, and how it reports errors.
 
-A user's mistake is one line on stderr and exit code 1 (2 for a wrong call). Ctrl-C ends with 130
-and a closed pipe (`strom consume clicks | head`) with 141, both without a word.
+A user error is one line on stderr and exit code 1 (2 for a usage error). Ctrl-C ends with 130
+and a closed pipe (`strom consume clicks | head`) with 141, both without output.
 """
 
 import difflib
@@ -19,7 +19,7 @@ from strom.model.errors import StromError
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
-# By section: name, where it lives, and its one-line help. `strom --help` imports none of them.
+# By section: name, module and attribute, one-line help. `strom --help` imports none of them.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Commands": {
         "start": ("strom.cli.start:start", "Run a broker in the foreground."),
@@ -27,28 +27,31 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
         "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
         "consume": ("strom.cli.consume:consume", "Print the records of topics."),
-        "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
+        "groups": (
+            "strom.cli.groups:groups",
+            "Show the lag of consumer groups; reset their offsets.",
+        ),
         "share-groups": (
             "strom.cli.share_groups:share_groups",
-            "See how far share groups have got; move them.",
+            "Show the progress of share groups; reset their offsets.",
         ),
         "transactions": (
             "strom.cli.transactions:transactions",
-            "See what transactional producers have open; abort it.",
+            "Show transactional producers; abort open transactions.",
         ),
-        "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
+        "bench": ("strom.cli.bench:bench", "Measure a broker's throughput."),
     },
     "Views on Spark": {
-        "init": ("strom.cli.init:init", "Make a project: a stream, and views of it."),
-        "plan": ("strom.cli.plan:plan", "Show what a project runs where."),
+        "init": ("strom.cli.init:init", "Create a project: a stream, and views of it."),
+        "plan": ("strom.cli.plan:plan", "Show what a project runs, and where."),
         "run": (
             "strom.cli.run:run",
             "Run a project: broker, archive, speed and batch layer, serving.",
         ),
-        "query": ("strom.cli.query:query", "Answer a SELECT over views."),
-        "batch": ("strom.cli.batch:batch", "Compute a view anew from the master dataset."),
+        "query": ("strom.cli.query:query", "Run a SELECT over views."),
+        "batch": ("strom.cli.batch:batch", "Recompute a view from the master dataset."),
         "replay": ("strom.cli.replay:replay", "Compute a new version of a view from the log."),
-        "views": ("strom.cli.views:views", "See views and their versions; roll back, drop."),
+        "views": ("strom.cli.views:views", "Show views and their versions; roll back, drop."),
     },
     "Schemas and connectors": {
         "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
@@ -58,13 +61,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "connect": (
             "strom.cli.connect:connect",
-            "See, add, change and remove connectors; run a worker.",
+            "List, add, change and remove connectors; run a worker.",
         ),
     },
     "Message queues": {
         "queues": (
             "strom.cli.queues:queues",
-            "List, declare, look into, purge and delete message queues.",
+            "List, declare, inspect, purge and delete message queues.",
         ),
         "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
         "bindings": (
@@ -94,8 +97,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 
 
-class WrongCall(click.ClickException):
-    """A call that does not follow a command's usage, told in one line."""
+class UsageProblem(click.ClickException):
+    """A usage error as one line, with the command whose help to read."""
 
     exit_code = 2
 
@@ -106,7 +109,7 @@ class WrongCall(click.ClickException):
 
 
 class Program(click.Group):
-    """A group that imports a command when it is called, and tells every mistake in one line."""
+    """A group that imports a command when it is called, and reports every error in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the help."""
@@ -124,12 +127,12 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command to run; a wrong name is answered with the nearest right one."""
+        """Find the command to run; the error for an unknown name suggests the nearest one."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+            raise click.UsageError(f"Unknown command {name!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -139,7 +142,7 @@ class Program(click.Group):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C and a closed pipe end it quietly."""
+        """Run the command; Ctrl-C and a closed pipe end it without output."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -159,7 +162,7 @@ class Program(click.Group):
             error.show()
             sys.exit(error.exit_code)
         except click.UsageError as error:
-            _fail(WrongCall(error))
+            _fail(UsageProblem(error))
         except click.ClickException as error:
             _fail(error)
         except click.Abort:
@@ -169,7 +172,7 @@ class Program(click.Group):
         except kafka_exceptions() as error:
             _fail(click.ClickException(kafka_reason(error)))
         except OSError as error:
-            _fail(click.ClickException(_of_the_system(error)))
+            _fail(click.ClickException(_os_error_text(error)))
         sys.exit(result if isinstance(result, int) else 0)
 
 
@@ -179,15 +182,15 @@ def _fail(error: click.ClickException) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-def _of_the_system(error: OSError) -> str:
-    """What the operating system refused, as with a full disk or a folder that is not one's own."""
+def _os_error_text(error: OSError) -> str:
+    """An error of the operating system, such as a full disk, with the files that it concerns."""
     files = " → ".join(str(one) for one in (error.filename, error.filename2) if one is not None)
-    told = error.strerror or str(error) or type(error).__name__
-    return f"{told}: {files}" if files else told
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{reason}: {files}" if files else reason
 
 
 def _abandon_stdout() -> None:
-    """Let the interpreter's last flush go nowhere, for the reader of the pipe has left."""
+    """Redirect the interpreter's last flush to the null device: the pipe's reader has closed it."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
@@ -200,7 +203,7 @@ def _abandon_stdout() -> None:
 )
 @click.version_option(strom.__version__, prog_name="strom")
 def program() -> None:
-    """An event log that every Kafka client can talk to, and what builds on it."""
+    """A streaming platform on one event log: Kafka and AMQP, schemas, connectors and views."""
 
 
 def main() -> NoReturn:

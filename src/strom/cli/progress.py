@@ -1,4 +1,4 @@
-"""Progress on stderr, only where a person watches: nothing of it reaches a pipe or a log."""
+"""Progress on stderr, only on a terminal: nothing of it reaches a pipe or a log."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,14 +10,14 @@ _EVERY = 4096
 
 @contextmanager
 def counting(wanted: bool = True) -> Iterator[Report]:
-    """Show how many records went through; for work whose end is unknown."""
+    """Show a counter of records, for work of unknown length."""
     with _bar(None, "records", wanted) as report:
         yield report
 
 
 @contextmanager
 def towards(total: int, title: str, wanted: bool = True) -> Iterator[Report]:
-    """Show a bar that is full at `total`."""
+    """Show a progress bar that is full at `total`."""
     with _bar(total, title, wanted) as report:
         yield report
 
@@ -48,7 +48,7 @@ def _bar(total: int | None, title: str, wanted: bool) -> Iterator[Report]:
         drawn = 0
 
         def report(done: int) -> None:
-            # Drawing is cheap, but not so cheap as to do it for every record.
+            # Drawing is too expensive for every record.
             nonlocal drawn
             if done - drawn >= _EVERY or done == total:
                 progress.update(task, completed=done)

@@ -1,4 +1,4 @@
-"""What the commands of a project share: its folder, its broker, its Spark session."""
+"""What the commands of a project have in common: its folder, its broker, its Spark session."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ def project_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "folder",
         type=click.Path(file_okay=False, path_type=Path),
         default=Path(),
-        help="The project's folder; the current one unless named.",
+        help="The project's folder. [default: the current folder]",
     )(command)
 
 
@@ -45,7 +45,7 @@ def opened(folder: Path) -> "Project":
 
 
 def opened_to_compute(folder: Path) -> "Project":
-    """The project of a folder, with the schemas that its streams have in a registry, and its tables."""
+    """The project of a folder, with its tables and the schemas of its streams from a registry."""
     project = opened(folder)
     from strom.pipelines.project import check_folder
     from strom.pipelines.schemas import with_schemas
@@ -68,7 +68,7 @@ def require_packages() -> None:
 
 
 def check_views_can_run() -> None:
-    """Raise UserError if packages, Java or jars are missing; jars are fetched if they can be."""
+    """Raise UserError if packages, Java or jars are missing; downloads the jars if possible."""
     require_packages()
     from strom.pipelines.spark.jars import cache_folder, connector_jars
     from strom.pipelines.spark.java import java_home
@@ -77,7 +77,7 @@ def check_views_can_run() -> None:
 
 
 def spark_of(project: "Project") -> "SparkSession":
-    """The Spark session that the project asks for."""
+    """Start a Spark session with the project's settings."""
     from strom.pipelines.spark.session import start_session
 
     notice(f"Starting Spark at {project.settings.master} …")
@@ -86,23 +86,23 @@ def spark_of(project: "Project") -> "SparkSession":
 
 @contextlib.contextmanager
 def alone_in(project: "Project") -> Iterator[None]:
-    """Only one process at a time runs a project; UserError if another one does already."""
+    """Hold the project's lock; UserError if another process is running the project."""
     with contextlib.ExitStack() as holding:
         try:
             holding.enter_context(held(project.data / "run.lock"))
         except LockHeld as error:
             raise UserError(
-                f"The project in {project.folder} runs already, by {error.holder}. "
-                "Query its views with: strom query."
+                f"The project in {project.folder} is already running, in {error.holder}. "
+                "Query its views with: strom query"
             ) from None
         yield
 
 
 @contextlib.contextmanager
 def log_of(project: "Project") -> Iterator["KafkaLog"]:
-    """The project's Kafka: the one it names, or its own broker, which is kept running.
+    """The project's Kafka: the cluster that it names, or its embedded broker, which is kept running.
 
-    UserError if another broker is at its port, or if the data was computed from another cluster.
+    UserError if another broker listens on its port, or if the data was computed from another cluster.
     """
     from strom.cli.embedded_broker import EmbeddedBroker
     from strom.pipelines.cluster_identity import check_same_cluster
@@ -113,7 +113,7 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
         if project.settings.servers is None:
             broker = EmbeddedBroker(_broker_folder(project), project.settings.port)
             open_.callback(broker.stop)
-            # Of two commands that begin at once, the second one finds the broker of the first.
+            # Of two commands that start at once, the second uses the broker of the first.
             with locked(project.data / "broker.lock"):
                 is_attached = broker.is_running
                 if not is_attached:
@@ -136,7 +136,7 @@ def _start(broker: "EmbeddedBroker", project: "Project", kafka: "KafkaLog") -> N
 
 
 def _is_port_in_use(port: int) -> bool:
-    """Whether a program accepts connections at a port of this machine; which one, it does not tell."""
+    """Whether any program accepts connections on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
@@ -147,7 +147,7 @@ def _broker_folder(project: "Project") -> Path:
 
 
 def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
-    """Raise UserError if the broker at the project's port is not the one of its data folder."""
+    """Raise UserError if the broker on the project's port is not the one of its data folder."""
     port = project.settings.port
     remedy = "Choose another `port` under [kafka] in strom.toml"
     try:

@@ -9,7 +9,7 @@ def settings_text(name: str) -> str:
     """`strom.toml`, with every setting explained."""
     return f"""# The project's name; consumer groups begin with it.
 name = {json.dumps(name, ensure_ascii=False)}
-# What is computed, and the embedded broker's log, lies here.
+# The folder of the computed views and of the embedded broker's log.
 data = "data"
 # A schema registry, for Avro streams with schema="registry":
 # registry = "http://127.0.0.1:8081"
@@ -19,7 +19,7 @@ data = "data"
 # files = ["clicks.py", "orders.sql"]
 
 [kafka]
-# Without `servers`, `strom run` starts a broker of its own at this port. Or name your cluster:
+# Without `servers`, `strom run` starts an embedded broker on this port. Or name your cluster:
 # servers = "kafka-1:9092,kafka-2:9092"
 port = 9092
 
@@ -28,7 +28,7 @@ port = 9092
 master = "local[2]"
 
 [batch]
-# How often views are computed anew from the master dataset, and how often it takes in the log.
+# How often views are recomputed from the master dataset, and how often the log is archived into it.
 every = "10 minutes"
 archive_every = "10 seconds"
 
@@ -42,7 +42,7 @@ DEFINITIONS = '''"""A shop's clicks, and three views of them."""
 
 from strom.pipelines import Stream, View, count, distinct, mean, quantile, top_k, window
 
-# A topic with a schema. What does not fit goes to the topic clicks.dead, with its reason.
+# A topic with a schema. Malformed records go to the topic clicks.dead, with the reason.
 clicks = Stream(
     "clicks",
     schema="user STRING, page STRING, ms INT, at TIMESTAMP",
@@ -65,7 +65,7 @@ slow_pages = View(
     measures={"slow": count(), "p99_ms": quantile("ms", 0.99)},
 )
 
-# Without a window: all that has ever been.
+# Without a window: over all records.
 shop = View(
     reads=clicks,
     measures={"clicks": count(), "visitors": distinct("user"), "pages": top_k("page", 5)},

@@ -1,4 +1,4 @@
-"""`strom query`: SQL over views."""
+"""`strom query`: run SQL over views."""
 
 import sys
 from collections.abc import Callable
@@ -22,9 +22,9 @@ from strom.cli.project import project_option, require_packages
     show_default=True,
 )
 def query(sql: str, folder: Path, form: str) -> None:
-    """Answer a SELECT over views.
+    """Run a SELECT over views.
 
-    Batch and speed layer together, the latest record included.
+    The result merges batch and speed layer, up to the latest record.
     """
     require_packages()
     from strom.pipelines.serving.formats import encode_table, to_text

@@ -1,4 +1,4 @@
-"""`strom queues`: list, declare, publish to, look into, purge and delete message queues."""
+"""`strom queues`: list, declare, publish to, inspect, purge and delete message queues."""
 
 import click
 
@@ -15,15 +15,15 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group()
 def queues() -> None:
-    """List, declare, look into, purge and delete message queues."""
+    """List, declare, inspect, purge and delete message queues."""
 
 
 @queues.command("list")
 @json_option
 @management_options
 def list_queues(as_json: bool, management: Management) -> None:
-    """List the queues with what is in them."""
-    found = management.ask("GET", "queues", management.vhost)
+    """List the queues with the numbers of their messages."""
+    found = management.call("GET", "queues", management.vhost)
     if as_json:
         print_json(found)
     elif not found:
@@ -45,8 +45,8 @@ def list_queues(as_json: bool, management: Management) -> None:
 
 @queues.command()
 @click.argument("name")
-@click.option("--transient", is_flag=True, help="Do not keep it over restarts.")
-@click.option("--auto-delete", is_flag=True, help="Remove it with its last consumer.")
+@click.option("--transient", is_flag=True, help="Delete it when the broker restarts.")
+@click.option("--auto-delete", is_flag=True, help="Delete it with its last consumer.")
 @arguments_option
 @management_options
 def declare(
@@ -56,13 +56,13 @@ def declare(
     arguments: tuple[str, ...],
     management: Management,
 ) -> None:
-    """Make sure that a queue is there."""
+    """Create a queue if it does not exist."""
     given = {
         "durable": not transient,
         "auto_delete": auto_delete,
         "arguments": read_arguments(arguments),
     }
-    management.ask("PUT", "queues", management.vhost, name, given=given)
+    management.call("PUT", "queues", management.vhost, name, given=given)
     click.echo(f"Declared queue {name}.")
 
 
@@ -70,8 +70,8 @@ def declare(
 @click.argument("name")
 @management_options
 def delete(name: str, management: Management) -> None:
-    """Delete a queue with what is in it."""
-    management.ask("DELETE", "queues", management.vhost, name)
+    """Delete a queue and its messages."""
+    management.call("DELETE", "queues", management.vhost, name)
     click.echo(f"Deleted queue {name}.")
 
 
@@ -79,8 +79,8 @@ def delete(name: str, management: Management) -> None:
 @click.argument("name")
 @management_options
 def purge(name: str, management: Management) -> None:
-    """Remove what waits in a queue."""
-    management.ask("DELETE", "queues", management.vhost, name, "contents")
+    """Remove the ready messages of a queue."""
+    management.call("DELETE", "queues", management.vhost, name, "contents")
     click.echo(f"Purged queue {name}.")
 
 
@@ -90,23 +90,25 @@ def purge(name: str, management: Management) -> None:
 @click.option("--exchange", default="amq.default", help="Publish here, with NAME as routing key.")
 @management_options
 def publish(name: str, text: str, exchange: str, management: Management) -> None:
-    """Put a persistent message into a queue."""
+    """Publish a persistent message to a queue."""
     given = {"routing_key": name, "payload": text, "properties": {"delivery_mode": 2}}
-    answer = management.ask("POST", "exchanges", management.vhost, exchange, "publish", given=given)
-    click.echo("Published." if answer["routed"] else "Published, but no queue is bound for it.")
+    result = management.call(
+        "POST", "exchanges", management.vhost, exchange, "publish", given=given
+    )
+    click.echo("Published." if result["routed"] else "Published, but not routed to any queue.")
 
 
 @queues.command()
 @click.argument("name")
-@click.option("-n", "--count", default=1, show_default=True, help="How many messages at most.")
-@click.option("--take", is_flag=True, help="Take them out; else they stay.")
+@click.option("-n", "--count", default=1, show_default=True, help="The maximum of messages.")
+@click.option("--take", is_flag=True, help="Acknowledge them; otherwise they are requeued.")
 @json_option
 @management_options
 def get(name: str, count: int, take: bool, as_json: bool, management: Management) -> None:
     """Show the next messages of a queue."""
     mode = "ack_requeue_false" if take else "ack_requeue_true"
     given = {"count": count, "ackmode": mode, "encoding": "auto"}
-    for message in management.ask("POST", "queues", management.vhost, name, "get", given=given):
+    for message in management.call("POST", "queues", management.vhost, name, "get", given=given):
         if as_json:
             print_json(message)
         else:

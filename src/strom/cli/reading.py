@@ -1,11 +1,11 @@
-"""Reading records: by assignment (no group needed) or as a member of a group, up to a limit."""
+"""Reads records by assignment (without a group) or as a member of a group, up to a limit."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.offsets import OffsetRange, PartitionOffsets
 from strom.client.offsets import list_offsets, offset_bounds
 from strom.model.errors import UserError
@@ -22,34 +22,33 @@ WAITING_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop by itself."""
+    """When to stop reading."""
 
     max_messages: int | None = None
     idle_ms: int | None = None
-    """Stop when no record came for so long."""
+    """Stop after this time without a record."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """The offsets of one partition to read; without an end, for ever."""
+class ResolvedRange:
+    """The offsets of one partition to read; without an end, reading never stops."""
 
     begin: int
     end: int | None
 
     @property
-    def empty(self) -> bool:
-        """Whether there is nothing in it."""
+    def is_empty(self) -> bool:
         return self.end is not None and self.begin >= self.end
 
 
-def plan_spans(
-    connection: Connection,
+def resolve_ranges(
+    connection: CliConnection,
     partitions: Sequence[TopicPartition],
     wanted: OffsetRange,
     *,
     committed: bool = False,
-) -> dict[TopicPartition, Span]:
-    """Turn an offset range into offsets for each partition, by asking the broker."""
+) -> dict[TopicPartition, ResolvedRange]:
+    """Resolve an offset range to the offsets of each partition, with the broker's help."""
     from confluent_kafka.admin import OffsetSpec
 
     admin = connection.admin()
@@ -61,7 +60,7 @@ def plan_spans(
         for moment in wanted.times
     }
     return {
-        partition: Span(
+        partition: ResolvedRange(
             *PartitionOffsets(
                 earliest[partition],
                 latest[partition],
@@ -73,7 +72,7 @@ def plan_spans(
 
 
 def group_settings(group: str, from_beginning: bool) -> dict[str, str]:
-    """Settings of a consumer in a group that commits exactly what a GroupReader has handed out."""
+    """Settings of a group's consumer that commits exactly what a GroupReader has returned."""
     return {
         "group.id": group,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
@@ -83,33 +82,33 @@ def group_settings(group: str, from_beginning: bool) -> dict[str, str]:
 
 
 class AssignedReader:
-    """Reads given spans without any group. Finds partitions that are added meanwhile."""
+    """Reads offset ranges without a group; `discover` finds partitions that are added later."""
 
     def __init__(
         self,
         consumer: "Consumer",
-        spans: dict[TopicPartition, Span],
+        ranges: dict[TopicPartition, ResolvedRange],
         discover: Callable[[], Sequence[TopicPartition]] | None = None,
     ) -> None:
         self._consumer = consumer
         self._discover = discover
-        self._spans: dict[TopicPartition, Span] = {}
+        self._ranges: dict[TopicPartition, ResolvedRange] = {}
         self._open: set[TopicPartition] = set()
         self._bounded = False
-        self._next_discovery = time.monotonic() + (DISCOVERY_SECONDS if spans else 0)
-        self._assign(spans)
+        self._next_discovery = time.monotonic() + (DISCOVERY_SECONDS if ranges else 0)
+        self._assign(ranges)
 
     @property
     def finished(self) -> bool:
-        """Whether every span has been read to its end, and no more can appear."""
+        """Whether every range has been read to its end, and no new partition can appear."""
         return not self._open and self._discover is None
 
     def wanted(self, message: "Message") -> bool:
-        """Whether a record belongs to its span; closes the span at its end."""
+        """Whether a record is within its range; closes the range at its end."""
         if not self._bounded:
             return True
         partition = TopicPartition(message.topic(), message.partition())
-        end = self._spans[partition].end
+        end = self._ranges[partition].end
         if end is None:
             return True
         if message.offset() >= end - 1:
@@ -117,44 +116,46 @@ class AssignedReader:
         return bool(message.offset() < end)
 
     def reached_end(self, message: "Message") -> None:
-        """The broker has nothing more now: close the span if that is its end.
+        """At the end of the partition: close the range if it ends here.
 
-        The last offsets of a span may hold no record that is shown (compacted away, or the mark
-        that ends a transaction), so that waiting for the record before the end could be for ever.
+        The last offsets of a range may have no record (compacted away, or a transaction marker), so the
+        record before the end may never arrive.
         """
         partition = TopicPartition(message.topic(), message.partition())
-        end = self._spans[partition].end
+        end = self._ranges[partition].end
         if end is not None and message.offset() >= end:
             self._open.discard(partition)
 
     def idle(self) -> None:
-        """Called between polls: look for new partitions now and then."""
+        """Called between polls: look for new partitions from time to time."""
         if self._discover is None or time.monotonic() < self._next_discovery:
             return
-        # Someone waits for a topic to appear: look more often than for a partition to be added.
-        pause = DISCOVERY_SECONDS if self._spans else WAITING_SECONDS
+        # Look for a missing topic more often than for added partitions: a user is waiting.
+        pause = DISCOVERY_SECONDS if self._ranges else WAITING_SECONDS
         self._next_discovery = time.monotonic() + pause
-        new = [partition for partition in self._discover() if partition not in self._spans]
-        self._assign({partition: Span(0, None) for partition in new})
+        new = [partition for partition in self._discover() if partition not in self._ranges]
+        self._assign({partition: ResolvedRange(0, None) for partition in new})
 
-    def _assign(self, spans: dict[TopicPartition, Span]) -> None:
+    def _assign(self, ranges: dict[TopicPartition, ResolvedRange]) -> None:
         from confluent_kafka import TopicPartition as Assignment
 
-        self._spans |= spans
-        self._bounded = any(span.end is not None for span in self._spans.values())
-        reading = {partition: span for partition, span in spans.items() if not span.empty}
+        self._ranges |= ranges
+        self._bounded = any(resolved.end is not None for resolved in self._ranges.values())
+        reading = {
+            partition: resolved for partition, resolved in ranges.items() if not resolved.is_empty
+        }
         self._open |= reading.keys()
         if reading:
             self._consumer.incremental_assign(
                 [
-                    Assignment(partition.topic, partition.partition, span.begin)
-                    for partition, span in reading.items()
+                    Assignment(partition.topic, partition.partition, resolved.begin)
+                    for partition, resolved in reading.items()
                 ]
             )
 
 
 class GroupReader:
-    """Reads as a member of a consumer group; what was printed is committed."""
+    """Reads as a member of a consumer group, which commits what was printed."""
 
     finished = False
 
@@ -163,12 +164,12 @@ class GroupReader:
         consumer.subscribe(list(topics))
 
     def wanted(self, message: "Message") -> bool:
-        """Every record is; its offset is noted for the next commit."""
+        """Every record is; stores its offset for the next commit."""
         self._consumer.store_offsets(message)
         return True
 
     def reached_end(self, message: "Message") -> None:
-        """A group reads on."""
+        """A group keeps reading."""
 
     def idle(self) -> None:
         """The group protocol finds new partitions by itself."""
@@ -177,12 +178,12 @@ class GroupReader:
 def read(
     consumer: "Consumer", reader: AssignedReader | GroupReader, limits: Limits
 ) -> Iterator[list["Message"]]:
-    """Batches of records, until the reader is finished or a limit is reached."""
+    """Yields batches of records until the reader is finished or a limit is reached."""
     left = limits.max_messages
     last_record = time.monotonic()
     while not reader.finished and left != 0:
         first = consumer.poll(POLL_SECONDS)
-        # The first record is shown at once; whatever else has come already goes with it.
+        # Return the first record at once, with all others that have already arrived.
         polled = [] if first is None else [first, *consumer.consume(BATCH - 1, 0)]
         batch: list[Message] = []
         for message in polled:
@@ -202,7 +203,7 @@ def read(
 
 
 def partitions_of(
-    connection: Connection, client: Any, topics: Sequence[str]
+    connection: CliConnection, client: Any, topics: Sequence[str]
 ) -> list[TopicPartition]:
     """All partitions of the topics that exist."""
     found = []
@@ -220,7 +221,7 @@ def _handle_event(message: "Message", reader: AssignedReader | GroupReader) -> N
     if error.name() == "_PARTITION_EOF":
         reader.reached_end(message)
     elif error.name() in {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}:
-        raise UserError(f"Topic {message.topic()} or its partition does not exist (any more).")
+        raise UserError(f"Topic {message.topic()} or its partition no longer exists.")
     else:
         raise KafkaException(error)
 

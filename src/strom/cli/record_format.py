@@ -1,4 +1,4 @@
-"""How `strom consume` shows a record: its value, JSON, or a template of the user."""
+"""How `strom consume` prints a record: its value, JSON, or the user's template."""
 
 import base64
 import json
@@ -17,9 +17,9 @@ _TOKEN = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.)", re.DOTALL)
 
 
 def shown(data: bytes | None, *, terminal: bool) -> bytes:
-    """Bytes as they can be shown: what is not UTF-8 as \\xNN, and on a terminal no control codes.
+    """Printable bytes: invalid UTF-8 becomes \\xNN, as do control codes on a terminal.
 
-    A record must not be able to move the cursor or retitle the window of who looks at it.
+    A record must not be able to move the cursor or change the title of the reader's terminal.
     """
     if data is None:
         return b""
@@ -89,7 +89,7 @@ def _part(token: re.Match[str], *, terminal: bool) -> bytes | Formatter:
     field = token[1]
     if field not in FIELDS:
         known = ", ".join(f"%{name} {text}" for name, text in FIELDS.items())
-        raise ValueError(f"%{field} is no field of a record. Fields: {known}.")
+        raise ValueError(f"%{field} is not a field of a record. Fields: {known}.")
     getters: dict[str, bytes | Formatter] = {
         "t": lambda message: str(message.topic()).encode(),
         "p": lambda message: b"%d" % message.partition(),

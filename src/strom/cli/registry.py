@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import click
 
 import strom
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.printing import print_json
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
@@ -35,10 +35,10 @@ _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_
     metavar="HOSTS",
     help=f"{ALLOWED_HOSTS.doc} [{ALLOWED_HOSTS.name}]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
 @click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
 def registry(
-    connection: Connection,
+    connection: CliConnection,
     host: str,
     port: int,
     topic: str,
@@ -48,8 +48,8 @@ def registry(
 ) -> None:
     """Run a schema registry on any Kafka.
 
-    It has Confluent's REST interface. Schemas live in a compacted topic, and several registries may run
-    on it. It ends cleanly with Ctrl-C or SIGTERM.
+    It has Confluent's REST interface. Schemas live in a compacted topic, which several registries can
+    share. Ctrl-C and SIGTERM stop it cleanly.
     """
     require_packages()
     from strom.registry.server import RegistryServer
@@ -72,17 +72,17 @@ def registry(
 
 def require_packages() -> None:
     """Raise UserError if what the registry needs is not installed."""
-    missing = [name for name in _PACKAGES if not _is_there(name)]
+    missing = [name for name in _PACKAGES if not _is_installed(name)]
     if missing:
         raise UserError(
             f"The registry needs {', '.join(missing)}. Install with: pip install 'strom[registry]'"
         )
 
 
-def _is_there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent is not there either
+    except ModuleNotFoundError:  # its parent is not installed either
         return False
 
 

@@ -1,4 +1,4 @@
-"""`strom replay`: a new version of a view, from the log."""
+"""`strom replay`: compute a new version of a view from the log."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     default="earliest",
     show_default=True,
     metavar="earliest|TIME|OFFSET",
-    help="Where in the log to begin.",
+    help="Where in the log to start.",
 )
-@click.option("--no-switch", is_flag=True, help="Leave the present version active.")
+@click.option("--no-switch", is_flag=True, help="Keep the current version active.")
 @project_option
 def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     """Compute a new version of a view from the log.
 
-    It grows beside the present one, and queries see the new version as soon as it has caught
-    up with the present one. `strom views rollback` goes back. A replay that was interrupted goes
-    on where it was when the same command is given again.
+    It is computed beside the current version and becomes active as soon as it has caught up.
+    `strom views rollback` switches back. The same command resumes an interrupted replay.
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
@@ -44,14 +43,14 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
 
         base = starting_point(kafka, definition.stream.topic, start)
         with sole_builder(project.manifests, view):
-            pass  # a second replay is refused before it starts Spark, too
+            pass  # rejects a second replay before it starts Spark
         spark = spark_of(project)
         total = kafka.ends(definition.stream.topic) - base
         steps: list[ReplayProgress] = []
         try:
             with towards(total, f"replay {view}") as report:
 
-                def tell(step: ReplayProgress) -> None:
+                def on_progress(step: ReplayProgress) -> None:
                     if not steps and step.done:
                         notice(f"Resuming version {step.version} after {step.done:,} records.")
                     if step.outpaced is not None:
@@ -67,15 +66,15 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
                     project.folder,
                     start=base,
                     group=project.group_of(view),
-                    report=tell,
+                    report=on_progress,
                     keep_inactive=no_switch,
                 )
         except KeyboardInterrupt:
-            _tell_interrupted(project.manifests, view)
+            _report_interrupted(project.manifests, view)
             raise
         except StromError:
             raise
-        except Exception as error:  # noqa: BLE001 - Spark's are many
+        except Exception as error:  # noqa: BLE001 - Spark raises many kinds
             raise plain_error(error) from None
         finally:
             stop_session(spark)
@@ -85,7 +84,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     if no_switch:
         then = f"is ready, not active. To switch: strom views rollback {view} --to {number}"
     else:
-        then = f"is active. To go back: strom views rollback {view}"
+        then = f"is active. To switch back: strom views rollback {view}"
     click.echo(f"Version {number} of {view} {then}")
 
 
@@ -93,12 +92,12 @@ def _outpaced(done: "ReplayRound") -> str:
     grows = human_count(done.arrived / done.seconds)
     reads = human_count(done.records / done.seconds)
     return (
-        f"The stream grows by {grows} records/s, and the replay reads {reads}/s. It goes on until it "
-        "has caught up. Ctrl-C keeps what was computed."
+        f"The stream grows by {grows} records/s, and the replay reads {reads}/s. It continues until it "
+        "has caught up. Ctrl-C stops it and keeps the computed part."
     )
 
 
-def _tell_interrupted(manifests: "Manifests", view: str) -> None:
+def _report_interrupted(manifests: "Manifests", view: str) -> None:
     from strom.pipelines.layers.building import building_version
 
     version = building_version(manifests.read(view))

@@ -1,4 +1,4 @@
-"""One call to somebody's REST interface, with what went wrong in plain words."""
+"""Requests to REST interfaces, with errors for users."""
 
 import json
 import urllib.error
@@ -9,18 +9,18 @@ from typing import Any
 from strom.model.errors import UserError
 
 
-def ask_json(
+def call_json(
     method: str,
     base: str,
     path: str,
     given: Any = None,
     *,
     headers: Mapping[str, str] | None = None,
-    patience_s: float,
+    timeout_s: float,
     reason: Callable[[urllib.error.HTTPError], str],
-    if_nobody: str,
+    if_unreachable: str,
 ) -> Any:
-    """What it answers; UserError with the `reason` of a refusal, or what to do if nobody is there."""
+    """The decoded body; UserError with the `reason` of an HTTP error, or what to do `if_unreachable`."""
     request = urllib.request.Request(  # noqa: S310 - checked below
         base.rstrip("/") + path,
         None if given is None else json.dumps(given).encode(),
@@ -28,13 +28,13 @@ def ask_json(
         method=method,
     )
     if request.type not in ("http", "https"):
-        raise UserError(f"{base} is no http address.")
+        raise UserError(f"{base} is not an HTTP URL.")
     try:
-        with urllib.request.urlopen(request, timeout=patience_s) as answer:  # noqa: S310
-            return json.loads(answer.read() or b"null")
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
+            return json.loads(response.read() or b"null")
     except urllib.error.HTTPError as error:
         with error:
             raise UserError(reason(error)) from error
     except OSError as error:
-        told = getattr(error, "reason", error)
-        raise UserError(f"Nobody answers at {base} ({told}). {if_nobody}") from error
+        cause = getattr(error, "reason", error)
+        raise UserError(f"Cannot connect to {base} ({cause}). {if_unreachable}") from error

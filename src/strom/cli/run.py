@@ -1,4 +1,4 @@
-"""`strom run`: everything that a project needs, in the foreground."""
+"""`strom run`: run a project in the foreground."""
 
 import contextlib
 import signal
@@ -40,7 +40,7 @@ GRACE_S = 0.5
 def run(folder: Path, mode: Any, quiet: bool) -> None:
     """Run a project: broker, archive, speed and batch layer, serving.
 
-    It ends cleanly with Ctrl-C or SIGTERM.
+    Ctrl-C and SIGTERM stop it cleanly.
     """
     project = opened_to_compute(folder)
     from strom.pipelines.project import files_not_loaded
@@ -52,13 +52,13 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         notice(text)
     for name in project.undefined_views:
         notice(
-            f"View {name} was computed before, but no file defines it: queries see what there is, and "
-            f"nothing is added.{files_not_loaded(project)}"
+            f"View {name} has data, but no file defines it: it can be queried, but is not updated."
+            f"{files_not_loaded(project)}"
         )
     settings = project.settings
     with contextlib.ExitStack() as open_:
         open_.enter_context(alone_in(project))
-        # Before the broker and Spark start, which takes long.
+        # First, because the broker and Spark take long to start.
         listener = open_.enter_context(listen(settings.serving_host, settings.serving_port))
         kafka = open_.enter_context(log_of(project))
         prepare_topics(project, kafka)  # before connectors write to them
@@ -82,7 +82,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         runner.start()
         _announce(project, kafka.servers, address, mode, connect)
         try:
-            _work_until_told(runner, quiet)
+            _run_until_signal(runner, quiet)
         finally:
             runner.stop()
             http.stop()
@@ -105,31 +105,31 @@ def _announce(
     )
 
 
-def _work_until_told(runner: "ProjectRunner", quiet: bool) -> None:
-    """Wait for a signal or a failure; a failure is raised here."""
-    told = threading.Event()
+def _run_until_signal(runner: "ProjectRunner", quiet: bool) -> None:
+    """Wait for a signal, or raise the runner's failure."""
+    stopping = threading.Event()
     previous = {
-        number: signal.signal(number, lambda *_: told.set())
+        number: signal.signal(number, lambda *_: stopping.set())
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     seen = 0.0
     try:
-        while not told.wait(0.2):
+        while not stopping.wait(0.2):
             if runner.wait(0):
                 break
             seen += 0.2
             if seen >= STATUS_S and not quiet:
                 seen = 0.0
-                _tell_progress(runner)
+                _report_progress(runner)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    # Who ends all processes at once ends Java too: what then fails is no failure.
-    if runner.failed is not None and not told.wait(GRACE_S):
+    # A signal to the whole process group stops Java too: errors that follow are not failures.
+    if runner.failed is not None and not stopping.wait(GRACE_S):
         raise plain_error(runner.failed)
 
 
-def _tell_progress(runner: "ProjectRunner") -> None:
+def _report_progress(runner: "ProjectRunner") -> None:
     for topic, layer in runner.layers.items():
         done = layer.progress
         notice(
@@ -141,7 +141,7 @@ def _tell_progress(runner: "ProjectRunner") -> None:
 
 
 def problems_of(runner: "ProjectRunner") -> list[str]:
-    """What does not work at present, a line each."""
+    """The current problems, one line each."""
     lags = {view: lag for one in runner.layers.values() for view, lag in one.progress.lags.items()}
     lines = [f"{why} Retrying since {since:%H:%M:%S}." for why, since in runner.retrying().items()]
     lines += [
@@ -153,14 +153,14 @@ def problems_of(runner: "ProjectRunner") -> list[str]:
         f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"
         for name, reason in aside.items()
     ]
-    lines += [f"nothing more is archived: {one}" for one in runner.without_archive.values()]
+    lines += [f"archiving has stopped: {one}" for one in runner.without_archive.values()]
     if aside and aside.keys() >= runner.project.views.keys():
-        lines.append("All views are set aside; queries are served from what was computed before.")
+        lines.append("All views are set aside; queries return their last published state.")
     return lines
 
 
 def plain_error(error: BaseException) -> BaseException:
-    """What a failed thread says: Spark's own errors without a Java stack trace."""
+    """A failure to report to the user: Spark's errors lose their Java stack trace."""
     if isinstance(error, StromError):
         return error
     from pyspark.errors import PySparkException
@@ -168,7 +168,7 @@ def plain_error(error: BaseException) -> BaseException:
     from strom.pipelines.failures import classify, plain_reason
 
     if isinstance(error, ConnectionError):
-        return UserError("Spark's Java process has ended. Run the command again.")
+        return UserError("Spark's Java process has exited. Run the command again.")
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
         reason = plain_reason(error)
         return UserError(reason if classify(error) == "definition" else f"Spark failed: {reason}")

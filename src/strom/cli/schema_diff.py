@@ -1,4 +1,4 @@
-"""What changed between two schemas, told by the names in them and not by lines."""
+"""The differences between two schemas, by the names in them instead of by lines."""
 
 import difflib
 import json
@@ -10,7 +10,7 @@ _NOTHING = object()
 
 
 class Difference(NamedTuple):
-    """A place that is new, gone or other than before."""
+    """A path that was added, removed or changed."""
 
     sign: Sign
     path: str
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
 
 def differences(old: str, new: str, kind: str) -> list[Difference]:
-    """What changed from one text to the other; Protobuf's by lines, for it is not JSON."""
+    """The differences from one text to the other; by lines for Protobuf, which is not JSON."""
     if kind == "PROTOBUF":
         return list(_by_lines(old, new))
     return list(_by_names(json.loads(old), json.loads(new), ""))
@@ -52,7 +52,7 @@ def _by_names(old: Any, new: Any, path: str) -> Iterator[Difference]:
 
 
 def _named_parts(value: Any) -> dict[str, Any] | None:
-    """The parts of an object by key, of a list by the names of what is in it; None for anything else."""
+    """The parts of an object by key, of a list by the names of its items; None for anything else."""
     match value:
         case dict():
             return value

@@ -25,7 +25,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where the registry is; it gets a `registry`."""
+    """Give a command --url and --login; it gets a `registry`."""
 
     @click.option(
         "--url",
@@ -36,7 +36,10 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="The schema registry.",
     )
     @click.option(
-        "--login", envvar="STROM_REGISTRY_LOGIN", metavar="USER:PASSWORD", help="Who asks."
+        "--login",
+        envvar="STROM_REGISTRY_LOGIN",
+        metavar="USER:PASSWORD",
+        help="The user to authenticate as.",
     )
     @functools.wraps(command)
     def with_registry(url: str, login: str | None, **others: Any) -> Any:
@@ -53,7 +56,7 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def schema_file(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command a file with a schema; it gets its `text`, `kind` and `references`."""
+    """Give a command a schema file; it gets its `text`, `kind` and `references`."""
 
     @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
     @click.option("--subject", required=True, help="The subject, as in clicks-value.")
@@ -61,7 +64,7 @@ def schema_file(command: Callable[..., Any]) -> Callable[..., Any]:
         "--type",
         "kind",
         type=click.Choice(["AVRO", "JSON", "PROTOBUF"], case_sensitive=False),
-        help="The schema's language; by the file's ending (.avsc, .json, .proto) unless named.",
+        help="The schema type. [default: by the file's extension: .avsc, .json or .proto]",
     )
     @click.option(
         "--reference",
@@ -76,7 +79,7 @@ def schema_file(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         kind = kind or KINDS_BY_ENDING.get(file.suffix.lower())
         if kind is None:
-            raise UserError(f"What language is {file.name}? Name it with --type.")
+            raise UserError(f"The type of {file.name} is unknown. Name it with --type.")
         return command(
             text=file.read_text("utf-8"),
             kind=kind.upper(),
@@ -116,8 +119,8 @@ def list_schemas(as_json: bool, registry: "RegistryClient") -> None:
 
 @schemas.command()
 @click.argument("subject", required=False)
-@click.option("--version", default="latest", show_default=True, help="Which version.")
-@click.option("--id", "schema_id", type=int, help="A schema by its id, instead of a subject.")
+@click.option("--version", default="latest", show_default=True, help="The version to show.")
+@click.option("--id", "schema_id", type=int, help="A schema id, instead of a subject.")
 @json_option
 @registry_options
 def show(
@@ -127,9 +130,9 @@ def show(
     as_json: bool,
     registry: "RegistryClient",
 ) -> None:
-    """Show a schema."""
+    """Print a schema of a subject, or by its id."""
     if (subject is None) == (schema_id is None):
-        raise click.UsageError("Name a subject, or a schema by --id.")
+        raise click.UsageError("Give either a subject or --id.")
     if subject is not None:
         found = registry.ask("GET", "subjects", subject, "versions", version)
     else:
@@ -142,7 +145,7 @@ def show(
 
 @schemas.command()
 @schema_file
-@click.option("--normalize", is_flag=True, help="Take schemas that differ in order for the same.")
+@click.option("--normalize", is_flag=True, help="Normalize the schema before it is compared.")
 @json_option
 @registry_options
 def register(
@@ -154,7 +157,7 @@ def register(
     as_json: bool,
     registry: "RegistryClient",
 ) -> None:
-    """Make the schema of FILE a version of a subject."""
+    """Register the schema in FILE as a version of a subject."""
     given = {
         "schema": text,
         "schemaType": kind,
@@ -162,7 +165,7 @@ def register(
             {"name": name, "subject": of, "version": version} for name, of, version in references
         ],
     }
-    answer = registry.ask(
+    result = registry.ask(
         "POST",
         "subjects",
         subject,
@@ -170,11 +173,11 @@ def register(
         given=given,
         normalize=str(normalize).lower(),
     )
-    schema_id = answer["id"]
+    schema_id = result["id"]
     if as_json:
-        print_json({"subject": subject, "id": schema_id, "version": answer.get("version")})
+        print_json({"subject": subject, "id": schema_id, "version": result.get("version")})
     else:
-        version = f" version {answer['version']} of" if "version" in answer else ""
+        version = f" version {result['version']} of" if "version" in result else ""
         click.echo(f"Registered as{version} {subject}, with id {schema_id}.")
 
 
@@ -190,17 +193,17 @@ def check(
     as_json: bool,
     registry: "RegistryClient",
 ) -> int:
-    """Check whether the schema of FILE may follow the versions of a subject.
+    """Check whether the schema in FILE is compatible with a subject.
 
-    The exit code is 1 if it may not, and the reasons are printed.
+    If it is not, prints the reasons and exits with code 1.
     """
     reasons = registry.compatible(subject, text, kind, references)
     if as_json:
         print_json({"subject": subject, "compatible": not reasons, "reasons": reasons})
     elif not reasons:
-        click.echo(f"It may follow the versions of {subject}.")
+        click.echo(f"The schema is compatible with {subject}.")
     else:
-        click.echo(f"It may not follow the versions of {subject}:")
+        click.echo(f"The schema is not compatible with {subject}:")
         for reason in reasons:
             click.echo(f"  {reason}")
     return NOT_COMPATIBLE if reasons else 0
@@ -208,20 +211,23 @@ def check(
 
 @schemas.command()
 @click.argument("subject")
-@click.option("--from", "old", metavar="VERSION", help="The one before --to unless named.")
+@click.option("--from", "old", metavar="VERSION", help="[default: the version before --to]")
 @click.option("--to", "new", metavar="VERSION", default="latest", show_default=True)
 @json_option
 @registry_options
 def diff(
     subject: str, old: str | None, new: str, as_json: bool, registry: "RegistryClient"
 ) -> None:
-    """Show what changed from one version of a subject to another."""
+    """Show the differences between two versions of a subject."""
     from strom.cli.schema_diff import differences
 
     after = registry.version(subject, new)
     before = registry.version(subject, old or _one_before(registry, subject, after.version or 1))
     if before.kind != after.kind:
-        raise UserError(f"{before.kind} and {after.kind} cannot be compared.")
+        raise UserError(
+            f"Version {before.version} is {before.kind} and version {after.version} is {after.kind}: "
+            "they cannot be compared."
+        )
     found = differences(before.text, after.text, after.kind)
     if as_json:
         print_json(
@@ -243,7 +249,7 @@ def diff(
 def _one_before(registry: "RegistryClient", subject: str, version: int) -> str:
     earlier = [one for one in registry.ask("GET", "subjects", subject, "versions") if one < version]
     if not earlier:
-        raise UserError(f"{subject} has no version before {version} to compare with.")
+        raise UserError(f"{subject} has no version before {version}. Name one with --from.")
     return str(earlier[-1])
 
 

@@ -1,11 +1,11 @@
-"""Sending records: back-pressure, delivery failures, and lines from files or the terminal."""
+"""Produces records, with back-pressure and delivery failures; reads lines from files or a terminal."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.outgoing import OutgoingRecord
 from strom.client.kafka_errors import kafka_reason
 from strom.model.errors import UserError
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from confluent_kafka import Producer
 
 
-class Sender:
-    """Sends records to one topic and remembers the first failure."""
+class RecordSender:
+    """Sends records to one topic and keeps the reason of the first failure."""
 
-    def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
-        # One callback for all records: one per record would cost more than the rest of sending.
+    def __init__(self, connection: CliConnection, topic: str, settings: Mapping[str, Any]) -> None:
+        # One callback for the producer: one for each record would cost more than the rest of sending.
         self._producer: Producer = connection.producer(settings, self._on_delivery)
         connection.metadata(self._producer)
         self._topic = topic
@@ -28,11 +28,11 @@ class Sender:
 
     @property
     def delivered(self) -> int:
-        """Records the broker has acknowledged, once everything is flushed."""
+        """The number of acknowledged records; exact after `flush`."""
         return self.sent - self._failed
 
     def send(self, record: OutgoingRecord) -> None:
-        """Queue a record; waits while the queue is full. UserError if an earlier one failed."""
+        """Queue a record; waits while the queue is full. UserError if an earlier delivery failed."""
         arguments: dict[str, Any] = {"value": record.value, "key": record.key}
         if record.headers:
             arguments["headers"] = record.headers
@@ -51,7 +51,7 @@ class Sender:
         self.check()
 
     def send_all(self, records: Iterable[tuple[bytes | None, bytes]]) -> None:
-        """Queue many (key, value) pairs, as fast as the client takes them."""
+        """Queue many (key, value) pairs; faster than `send`."""
         produce, topic = self._producer.produce, self._topic
         for key, value in records:
             while True:
@@ -68,12 +68,12 @@ class Sender:
 
     def flush(self) -> None:
         """Wait until every record is acknowledged or has failed."""
-        # In slices, so that Ctrl-C is heard.
+        # In slices, so that Ctrl-C can interrupt it.
         while self._producer.flush(0.2):
             pass
 
     def check(self) -> None:
-        """Raise UserError if a record could not be delivered."""
+        """Raise UserError if a delivery failed."""
         if self._failed:
             raise UserError(
                 f"{self._failed} of {self.sent} records could not be delivered to "
@@ -81,7 +81,7 @@ class Sender:
             )
 
     def finish(self) -> None:
-        """Flush, and raise UserError if anything failed."""
+        """Flush, and raise UserError if a delivery failed."""
         self.flush()
         self.check()
 
@@ -93,7 +93,7 @@ class Sender:
 
 
 def read_lines(files: Iterable[Path], prompt: str | None = None) -> Iterator[bytes]:
-    """Lines without their ends, from files or else standard input; `prompt` is for a terminal."""
+    """Lines without their ends, from files or standard input; `prompt` is for a terminal."""
     names = list(files)
     if names:
         for name in names:

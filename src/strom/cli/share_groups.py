@@ -5,33 +5,33 @@ from typing import Any
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.group_reset import chosen_partitions, moved_to
 from strom.cli.groups import POINTS, json_option, parse_point, print_moved, shown
 from strom.cli.printing import notice, print_json, print_table
 from strom.client.groups import GroupAdmin
-from strom.client.share_groups import ShareGroupAdmin, ShareGroupDescription, SharePlace
+from strom.client.share_groups import ShareGroupAdmin, ShareGroupDescription, ShareProgress
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 
-Places = dict[TopicPartition, SharePlace]
+ProgressByPartition = dict[TopicPartition, ShareProgress]
 
 
 @click.group()
 def share_groups() -> None:
-    """See how far share groups have got; move them."""
+    """Show the progress of share groups; reset their offsets."""
 
 
 @share_groups.command("list")
 @json_option
 @connection_options
-def list_share_groups(as_json: bool, connection: Connection) -> None:
+def list_share_groups(as_json: bool, connection: CliConnection) -> None:
     """List the share groups with their states."""
     found = ShareGroupAdmin(connection).groups()
     if as_json:
         print_json([{"name": one.name, "state": one.state} for one in found])
     elif not found:
-        notice("There are no share groups. A share consumer of any Kafka client starts one.")
+        notice("There are no share groups yet. A share consumer of any Kafka client creates one.")
     else:
         print_table(("GROUP", "STATE"), [(one.name, one.state) for one in found])
 
@@ -40,24 +40,24 @@ def list_share_groups(as_json: bool, connection: Connection) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 @connection_options
-def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
-    """Show state, members, and how far every partition is dealt with."""
+def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
+    """Show state, members, and the start offset and lag of every partition."""
     admin = ShareGroupAdmin(connection)
-    described = [(_existing(admin, name), admin.places(name)) for name in names]
+    described = [(_existing(admin, name), admin.progress(name)) for name in names]
     if as_json:
-        print_json([_as_json(group, places) for group, places in described])
+        print_json([_as_json(group, progress) for group, progress in described])
         return
-    for index, (group, places) in enumerate(described):
+    for index, (group, progress) in enumerate(described):
         if index:
             click.echo()
-        _print_description(group, places)
+        _print_description(group, progress)
 
 
 @share_groups.command("reset-offsets")
 @click.argument("name")
 @click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITION,...]]...")
-@click.option("--to", "point", required=True, help=f"Where to go on: {POINTS}.")
-@click.option("--execute", is_flag=True, help="Really do it; without, only show what would be.")
+@click.option("--to", "point", required=True, help=f"The new start: {POINTS}.")
+@click.option("--execute", is_flag=True, help="Reset the offsets; without it, only print them.")
 @json_option
 @connection_options
 def reset_offsets(
@@ -66,43 +66,43 @@ def reset_offsets(
     point: str,
     execute: bool,
     as_json: bool,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
-    """Move a group that has no members; without TOPICs, in all that it has read.
+    """Reset the offsets of a group without members; without TOPICs, of all that it has read.
 
-    Whatever was delivered after the new offset is delivered again. A dry run unless --execute is given.
+    Records after the new offset are delivered again. A dry run unless --execute is given.
     """
     wanted = parse_point(point)
     admin = ShareGroupAdmin(connection)
     group = admin.describe(name)
     if group is not None and group.members:
-        raise UserError(f"Share group {name} has members. Stop them, then move it.")
-    places = admin.places(name)
-    partitions = chosen_partitions(GroupAdmin(connection), topics) if topics else sorted(places)
+        raise UserError(f"Share group {name} has members. Stop them, then reset its offsets.")
+    progress = admin.progress(name)
+    partitions = chosen_partitions(GroupAdmin(connection), topics) if topics else sorted(progress)
     if not partitions:
-        raise UserError(f"Share group {name} has read nothing yet: say which topics to move it in.")
+        raise UserError(f"Share group {name} has no offsets yet. Name the topics to reset.")
     moved = moved_to(connection, partitions, wanted)
     if execute:
-        admin.move(name, moved)
-    before = {one: place.start for one, place in places.items() if place.start is not None}
+        admin.set_offsets(name, moved)
+    before = {one: at.start for one, at in progress.items() if at.start is not None}
     print_moved(moved, before, as_json=as_json)
     if not execute:
-        notice("Nothing was changed. To do it, add --execute.")
+        notice("Nothing was changed. To reset the offsets, add --execute.")
 
 
 @share_groups.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @connection_options
-def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
-    """Delete share groups that have no members, with all that is known of where they are."""
+def delete(names: tuple[str, ...], yes: bool, connection: CliConnection) -> None:
+    """Delete share groups without members, with their offsets."""
     admin = ShareGroupAdmin(connection)
     for name in names:
         if _existing(admin, name).members:
             raise UserError(f"Share group {name} has members. Stop them, then delete it.")
     if not yes:
         if not sys.stdin.isatty():
-            raise UserError("Deleting cannot be undone. To do it without a question, add --yes.")
+            raise UserError("Deletion cannot be undone. To delete without confirmation, add --yes.")
         click.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)
     for name in names:
         admin.delete(name)
@@ -112,7 +112,9 @@ def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
 def _existing(admin: ShareGroupAdmin, name: str) -> ShareGroupDescription:
     described = admin.describe(name)
     if described is None:
-        raise UserError(f"There is no share group {name}. List them with: strom share-groups list")
+        raise UserError(
+            f"Share group {name} does not exist. List the groups with: strom share-groups list"
+        )
     return described
 
 
@@ -124,7 +126,7 @@ def _readers(group: ShareGroupDescription) -> dict[TopicPartition, list[str]]:
     return readers
 
 
-def _print_description(group: ShareGroupDescription, places: Places) -> None:
+def _print_description(group: ShareGroupDescription, progress: ProgressByPartition) -> None:
     node = group.coordinator
     click.echo(f"Group        {group.name}")
     click.echo(f"State        {group.state}")
@@ -139,18 +141,18 @@ def _print_description(group: ShareGroupDescription, places: Places) -> None:
             (
                 one.topic,
                 one.partition,
-                shown(places[one].start if one in places else None),
-                shown(places[one].lag if one in places else None),
+                shown(progress[one].start if one in progress else None),
+                shown(progress[one].lag if one in progress else None),
                 ", ".join(readers.get(one, ())) or "-",
             )
-            for one in sorted({*places, *readers})
+            for one in sorted({*progress, *readers})
         ],
     )
 
 
-def _as_json(group: ShareGroupDescription, places: Places) -> dict[str, Any]:
+def _as_json(group: ShareGroupDescription, progress: ProgressByPartition) -> dict[str, Any]:
     readers = _readers(group)
-    nowhere = SharePlace(None, None)
+    unknown = ShareProgress(None, None)
     return {
         "name": group.name,
         "state": group.state,
@@ -163,10 +165,10 @@ def _as_json(group: ShareGroupDescription, places: Places) -> dict[str, Any]:
             {
                 "topic": one.topic,
                 "partition": one.partition,
-                "start": places.get(one, nowhere).start,
-                "lag": places.get(one, nowhere).lag,
+                "start": progress.get(one, unknown).start,
+                "lag": progress.get(one, unknown).lag,
                 "members": readers.get(one, []),
             }
-            for one in sorted({*places, *readers})
+            for one in sorted({*progress, *readers})
         ],
     }

@@ -24,11 +24,11 @@ from strom.model.topic_settings import TopicSettings
 from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 if TYPE_CHECKING:
-    from strom.app import Ready
+    from strom.app import StartReport
 
 
 def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], Any]:
-    """An option whose help, default and choices are those of the setting's one definition."""
+    """An option with the help, default and choices of a setting's definition."""
     default = definition.documented_default
     return click.option(
         flag,
@@ -47,7 +47,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="Run a schema registry too, in a process of its own, on this port (8081 is usual). "
+    help="Also run a schema registry, in a separate process, on this port (usually 8081). "
     "[default: 0, none]",
 )
 @click.option(
@@ -55,20 +55,20 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
-    help="Run a Connect worker too, in a process of its own, on this port (8083 is usual). "
-    "[default: none]",
+    help="Also run a Connect worker, in a separate process, on this port (usually 8083). "
+    "[default: 0, none]",
 )
 @_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
 @_option("--flush", TopicSettings.definition("flush"), "HOW")
 @click.option(
     "--advertised",
     metavar="HOST[:PORT]",
-    help="The address that clients are told to connect to. [advertised.host, advertised.port]",
+    help="The address that metadata responses give to clients. [advertised.host, advertised.port]",
 )
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of broker settings, a line `name=value` each. Passwords belong here: arguments of a "
+    help="A file of broker settings, one `name=value` per line. Passwords belong here: arguments of a "
     "program are visible to every user of the machine.",
 )
 @click.option(
@@ -79,9 +79,9 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     help="Any broker setting, or the default of a topic setting by its broker name, as in "
     "log.retention.ms=86400000; may be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print what happens, connections included.")
+@click.option("-v", "--verbose", is_flag=True, help="Log at level INFO, connections included.")
 @click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
 def start(
     host: str | None,
@@ -102,7 +102,7 @@ def start(
 ) -> None:
     """Run a broker in the foreground.
 
-    It ends cleanly with Ctrl-C or SIGTERM.
+    Ctrl-C and SIGTERM stop it cleanly.
     """
     texts = _from_file(config) | _from_arguments(assignments)
     named = {
@@ -126,12 +126,12 @@ def start(
     running = Companions(companions)
     from strom.app import serve
 
-    def on_ready(ready: "Ready") -> None:
+    def on_ready(ready: "StartReport") -> None:
         running.start(ready.bootstrap_servers)
         _announce(ready, companions, as_json=as_json, quiet=quiet)
 
     try:
-        # Companions end first: a worker still has offsets to commit.
+        # Companions stop first: a worker still has offsets to commit.
         serve(settings, on_ready=on_ready, on_stopping=running.stop)
     finally:
         running.stop()
@@ -142,10 +142,10 @@ def start(
 def companions_beside(
     settings: BrokerSettings, registry_port: int, connect_port: int
 ) -> list[Companion]:
-    """The programs that were asked for beside the broker."""
+    """The processes to run beside the broker."""
     companions: list[Companion] = []
     host = settings.host
-    # A mistake in the setting ends this command, rather than each of them again and again.
+    # An invalid setting must fail this command, instead of every restart of a companion.
     Guard.create(host, settings.http_allowed_hosts)
     allowed = ",".join(filter(None, (*settings.http_allowed_hosts, settings.advertised_host)))
     args: tuple[str, ...]
@@ -167,7 +167,7 @@ def companions_beside(
 
 
 def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
-    """Settings from texts by name; topic defaults go by their broker names (log.retention.ms)."""
+    """Parse broker settings; topic defaults have their broker names, as in log.retention.ms."""
     for name in texts:
         if name not in BrokerSettings.definitions():
             raise UserError(_unknown_setting(name))
@@ -199,10 +199,10 @@ def _from_arguments(assignments: tuple[str, ...]) -> dict[str, str]:
 def _unknown_setting(name: str) -> str:
     if name in TopicSettings.definitions():
         broker_name = TopicSettings.definition(name).broker_name
-        return f"{name} is a setting of topics; its default for all of them is {broker_name}."
+        return f"{name} is a topic setting; set the default of all topics with {broker_name}."
     near = difflib.get_close_matches(name, BrokerSettings.definitions(), n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no broker setting {name}.{hint}"
+    return f"Unknown broker setting {name}.{hint}"
 
 
 def _advertised_address(advertised: str | None) -> dict[str, str]:
@@ -215,7 +215,7 @@ def _advertised_address(advertised: str | None) -> dict[str, str]:
 
 
 def _announce(
-    ready: "Ready", companions: Sequence[Companion], *, as_json: bool, quiet: bool
+    ready: "StartReport", companions: Sequence[Companion], *, as_json: bool, quiet: bool
 ) -> None:
     for warning in ready.warnings:
         notice(f"Warning: {warning}")

@@ -1,18 +1,18 @@
-"""Sending and reading many records as fast as the client can, for `bench` and `demo`."""
+"""Produces and consumes many records at full speed, for `bench` and `demo`."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.progress import Report
-from strom.cli.reading import AssignedReader, Limits, Span, partitions_of, read
-from strom.cli.sending import Sender
+from strom.cli.reading import AssignedReader, Limits, ResolvedRange, partitions_of, read
+from strom.cli.sending import RecordSender
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-# Large batches out, and queues deep enough that the broker never waits for the client.
+# Large batches, and queues deep enough that the broker never waits for the client.
 FAST_PRODUCER = {
     "linger.ms": 20,
     "batch.size": 1_000_000,
@@ -30,19 +30,19 @@ KeyAndValue = tuple[bytes | None, bytes]
 
 
 class BulkProducer:
-    """Sends chunks of records, and adds up the time that took until the last acknowledgement."""
+    """Sends chunks of records; `seconds` sums up the times until their last acknowledgements."""
 
-    def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
-        self._sender = Sender(connection, topic, {**FAST_PRODUCER, **settings})
+    def __init__(self, connection: CliConnection, topic: str, settings: Mapping[str, Any]) -> None:
+        self._sender = RecordSender(connection, topic, {**FAST_PRODUCER, **settings})
         self.seconds = 0.0
 
     def warm_up(self, value: bytes) -> None:
-        """Send one record without timing it: connecting and getting a producer id take a while."""
+        """Send one record without timing it: connecting and InitProducerId take a while."""
         self._sender.send_all([(None, value)])
         self._sender.finish()
 
     def send(self, chunks: Iterable[Sequence[KeyAndValue]], report: Report) -> None:
-        """Send all chunks; making them is not timed, so each is acknowledged before the next."""
+        """Send all chunks, each acknowledged before the next, so that making them is not timed."""
         done = 0
         for chunk in chunks:
             started = time.perf_counter()
@@ -54,18 +54,20 @@ class BulkProducer:
 
 
 def consume_all(
-    connection: Connection,
+    connection: CliConnection,
     topic: str,
     count: int,
     report: Report,
     on_batch: Callable[[Sequence["Message"]], None] = lambda batch: None,
 ) -> tuple[int, float]:
-    """Read `count` records from the beginning; returns how many came, and the seconds it took."""
+    """Read `count` records from the start; returns the number received, and the seconds it took."""
     consumer = connection.consumer(FAST_CONSUMER)
     partitions = partitions_of(connection, consumer, [topic])
     received = 0
     started = time.perf_counter()
-    reader = AssignedReader(consumer, {partition: Span(0, None) for partition in partitions})
+    reader = AssignedReader(
+        consumer, {partition: ResolvedRange(0, None) for partition in partitions}
+    )
     try:
         for batch in read(consumer, reader, Limits(max_messages=count, idle_ms=IDLE_MS)):
             on_batch(batch)

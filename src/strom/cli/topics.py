@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.printing import notice, print_json, print_table
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import error_name
@@ -25,9 +25,9 @@ def topics() -> None:
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions.")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="The number of partitions.")
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(min=1), help="How many replicas of each."
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="The replicas of each partition."
 )
 @click.option(
     "-c",
@@ -45,9 +45,9 @@ def create(
     replication_factor: int | None,
     settings: tuple[str, ...],
     if_not_exists: bool,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
-    """Create topics."""
+    """Create topics, with the cluster's defaults for what is not given."""
     from confluent_kafka import KafkaException
 
     changed = dict(map(parse_assignment, settings))
@@ -63,17 +63,17 @@ def create(
         except KafkaException as error:
             if not (if_not_exists and error_name(error) == "TOPIC_ALREADY_EXISTS"):
                 raise
-            notice(f"Topic {name} exists already.")
+            notice(f"Topic {name} already exists.")
         else:
             click.echo(f"Created topic {name}.")
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Show Kafka's own topics as well.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @json_option
 @connection_options
-def list_topics(internal: bool, as_json: bool, connection: Connection) -> None:
-    """List the topics."""
+def list_topics(internal: bool, as_json: bool, connection: CliConnection) -> None:
+    """List the topics with their partitions."""
     admin = TopicAdmin(connection)
     names = [name for name in admin.names() if internal or not is_internal(name)]
     if as_json:
@@ -105,7 +105,7 @@ def list_topics(internal: bool, as_json: bool, connection: Connection) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 @connection_options
-def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
     """Show partitions, offsets, and settings that differ from the default."""
     admin = TopicAdmin(connection)
     _check_existence(admin, names)
@@ -130,7 +130,9 @@ def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> N
     help="A setting to reset to its default; may be given several times.",
 )
 @click.option(
-    "--partitions", type=click.IntRange(min=1), help="The new number of partitions; only upwards."
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="The new number of partitions; it can only grow.",
 )
 @connection_options
 def alter(
@@ -138,9 +140,9 @@ def alter(
     changes: tuple[str, ...],
     reset: tuple[str, ...],
     partitions: int | None,
-    connection: Connection,
+    connection: CliConnection,
 ) -> None:
-    """Change a topic's settings, or give it more partitions."""
+    """Change a topic's settings, or add partitions."""
     if not (changes or reset or partitions):
         raise click.UsageError("Nothing to change: give NAME=VALUE, --delete or --partitions.")
     settings = dict(map(parse_assignment, changes))
@@ -155,15 +157,15 @@ def alter(
 
 @topics.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @connection_options
-def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
+def delete(names: tuple[str, ...], yes: bool, connection: CliConnection) -> None:
     """Delete topics with all their records."""
     admin = TopicAdmin(connection)
     _check_existence(admin, names)
     if not yes:
         if not sys.stdin.isatty():
-            raise UserError("Deleting cannot be undone. To do it without a question, add --yes.")
+            raise UserError("Deletion cannot be undone. To delete without confirmation, add --yes.")
         click.confirm(
             f"Delete {', '.join(names)} with all records? This cannot be undone.",
             abort=True,
@@ -175,10 +177,10 @@ def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
 
 
 def missing_topic(name: str, existing: Sequence[str]) -> UserError:
-    """The error for a topic that is not there, with the nearest name that is."""
+    """The error for a topic that does not exist, with the nearest existing name."""
     near = difflib.get_close_matches(name, existing, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Create it with: strom topics create {name}"
-    return UserError(f"There is no topic {name}. {hint}")
+    return UserError(f"Topic {name} does not exist. {hint}")
 
 
 def _check_existence(admin: TopicAdmin, names: Sequence[str]) -> None:

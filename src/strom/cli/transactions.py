@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from strom.cli.connection import Connection, connection_options
+from strom.cli.connection import CliConnection, connection_options
 from strom.cli.printing import notice, print_json, print_table
 from strom.client.transactions import TransactionAdmin
 from strom.model.errors import UserError
@@ -18,14 +18,14 @@ ONGOING = "Ongoing"
 
 @click.group()
 def transactions() -> None:
-    """See what transactional producers have open; abort it."""
+    """Show transactional producers; abort open transactions."""
 
 
 @transactions.command("list")
 @click.option("--state", "states", multiple=True, help="Only those in this state, such as Ongoing.")
 @json_option
 @connection_options
-def list_transactions(states: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+def list_transactions(states: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
     """List the transactional ids with their states."""
     found = TransactionAdmin(connection).transactions(states)
     if as_json:
@@ -41,7 +41,7 @@ def list_transactions(states: tuple[str, ...], as_json: bool, connection: Connec
             ]
         )
     elif not found:
-        notice("There are no such transactions. Producers with a transactional.id make them.")
+        notice("There are no such transactions. Producers with a transactional.id create them.")
     else:
         print_table(
             ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"),
@@ -53,8 +53,8 @@ def list_transactions(states: tuple[str, ...], as_json: bool, connection: Connec
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 @connection_options
-def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
-    """Show the producer of a transactional id, and what it has open."""
+def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
+    """Show the producer and the open transaction of a transactional id."""
     admin = TransactionAdmin(connection)
     described = [admin.describe(name) for name in names]
     now_ms = int(time.time() * 1000)
@@ -70,17 +70,17 @@ def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> N
 
 @transactions.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @connection_options
-def abort(name: str, yes: bool, connection: Connection) -> None:
-    """Abort what is open; the producer is fenced, and has to begin anew."""
+def abort(name: str, yes: bool, connection: CliConnection) -> None:
+    """Abort an open transaction; its producer is fenced and has to initialize again."""
     admin = TransactionAdmin(connection)
     state = admin.describe(name).transaction_state
     if state != ONGOING:
-        raise UserError(f"Transaction {name} is not open ({state}): there is nothing to abort.")
+        raise UserError(f"Transactional id {name} has no open transaction ({state}).")
     if not yes:
         if not sys.stdin.isatty():
-            raise UserError("Aborting cannot be undone. To do it without a question, add --yes.")
+            raise UserError("An abort cannot be undone. To abort without confirmation, add --yes.")
         click.confirm(f"Abort {name}, and fence its producer?", abort=True, err=True)
     admin.abort(name)
     notice(f"Aborted {name}.")

@@ -18,7 +18,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group()
 def views() -> None:
-    """See views and their versions; roll back, drop."""
+    """Show views and their versions; roll back, drop."""
 
 
 @views.command("list")
@@ -52,7 +52,7 @@ def list_views(as_json: bool, folder: Path) -> None:
 @json_option
 @project_option
 def describe(name: str, as_json: bool, folder: Path) -> None:
-    """Show what a view is made of: position, segments, files."""
+    """Show a view's position, segments and files."""
     project = opened(folder)
     from strom.pipelines.set_aside import reason_set_aside
 
@@ -128,10 +128,10 @@ def versions(name: str, as_json: bool, folder: Path) -> None:
 
 @views.command()
 @click.argument("name")
-@click.option("--to", type=int, help="The version; the one before unless given.")
+@click.option("--to", type=int, help="The version. [default: the previous one]")
 @project_option
 def rollback(name: str, to: int | None, folder: Path) -> None:
-    """Let queries see an earlier version again; a running project goes on with it."""
+    """Make an earlier version active again; a running project continues with it."""
     project = opened(folder)
     from strom.pipelines.views.versions import rolled_back
 
@@ -142,17 +142,17 @@ def rollback(name: str, to: int | None, folder: Path) -> None:
 
 @views.command()
 @click.argument("name")
-@click.option("--version", "number", type=int, help="One version that is not active.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--version", "number", type=int, help="A version that is not active.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @project_option
 def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
-    """Remove a version of a view, or, without --version, all that was computed of it."""
+    """Remove a version of a view, or, without --version, all its data."""
     project = opened(folder)
     from strom.pipelines.layers.building import is_being_built
     from strom.pipelines.views.static_tables import sweep_tables
 
     manifest = project.manifests.existing(name)
-    what = f"version {number} of {name}" if number else f"everything computed of {name}"
+    what = f"version {number} of {name}" if number else f"all versions of {name}"
     if number and number == manifest.active:
         raise UserError(f"Version {number} of {name} is active. Switch to another one first.")
     if number and number not in {version.number for version in manifest.versions}:
@@ -163,7 +163,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
         and is_being_built(project.manifests, name)
     ):
         raise UserError(
-            f"Version {number} of {name} is being computed at this moment. Stop that replay first."
+            f"Version {number} of {name} is being computed by a replay. Stop the replay first."
         )
     if not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)

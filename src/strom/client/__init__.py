@@ -1,1 +1,1 @@
-"""How programs talk to any Kafka: connections, producers, consumers, admin, groups, compacted topics."""
+"""Clients of any Kafka: connections, producers, consumers, admin calls, groups, compacted topics."""

@@ -1,4 +1,4 @@
-"""One connection to one broker: TLS, SASL, the versions that both sides know, one request at a time."""
+"""One connection to one broker: TLS, SASL, version negotiation, one request in flight."""
 
 import selectors
 import socket
@@ -46,7 +46,7 @@ class BrokerUnreachable(UserError):
 
 
 class BrokerConnection:
-    """Open from the start, authenticated. After any failure of a request it is closed."""
+    """Connected and authenticated by its constructor; any failed request closes it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class BrokerConnection:
         timeout_s: float,
     ) -> None:
         host, port = address
-        self._place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, Versions] = {}
@@ -65,9 +65,9 @@ class BrokerConnection:
         deadline = time.monotonic() + timeout_s
         try:
             self._socket = socket.create_connection(address, timeout=timeout_s)
-        except (OSError, UnicodeError) as error:  # the latter for a name that cannot be one
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host is not a valid IDNA name
             reason = getattr(error, "strerror", None) or error
-            raise BrokerUnreachable(f"Cannot connect to {self._place}: {reason}.") from error
+            raise BrokerUnreachable(f"Cannot connect to {self._address}: {reason}.") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._start_tls(context, host, deadline)
@@ -79,20 +79,20 @@ class BrokerConnection:
             raise
 
     def version_of(self, request: type[Request], wanted: Versions) -> int:
-        """The highest version within `wanted` that the broker offers; ApiError if there is none."""
+        """The highest version within `wanted` that the broker supports; ApiError if there is none."""
         offered = self._versions.get(request.SCHEMA.api_key)
         name = request.__name__.removesuffix("Request")
         if offered is None:
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"The broker at {self._place} does not offer {name}. A newer version of it may.",
+                f"The broker at {self._address} does not support {name}. Upgrade the broker.",
             )
         highest = min(wanted.last, offered.last)
         if highest < max(wanted.first, offered.first):
             raise ApiError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"The broker at {self._place} offers {name} in versions {offered.first} to "
-                f"{offered.last}, and this client needs {wanted.first} to {wanted.last}.",
+                f"The broker at {self._address} supports versions {offered.first} to {offered.last} of "
+                f"{name}; this client needs {wanted.first} to {wanted.last}.",
             )
         return highest
 
@@ -103,7 +103,7 @@ class BrokerConnection:
         timeout_s: float,
         versions: Versions | None = None,
     ) -> R:
-        """Send a request, in `versions` or any stable one, and return the broker's response."""
+        """Send a request in the highest common version, by default a stable one; the response."""
         if RESPONSES[request.SCHEMA.api_key] is not response:
             raise TypeError(f"{response.__name__} is not the response to {type(request).__name__}")
         version = self.version_of(type(request), versions or request.SCHEMA.stable)
@@ -113,8 +113,8 @@ class BrokerConnection:
     def is_reusable(self) -> bool:
         """Whether the next request may be sent here.
 
-        A broker closes idle connections, and those whose SASL session has expired (KIP-368). Anything
-        that can be read between requests is the end of the connection.
+        A broker closes idle connections, and those whose SASL session has expired (KIP-368). Kafka
+        brokers never send unrequested data, so a readable socket means that the broker closed it.
         """
         if self._socket.fileno() < 0:
             return False
@@ -125,7 +125,7 @@ class BrokerConnection:
             return not selector.select(0)
 
     def close(self) -> None:
-        """Close the connection; there may be none any more."""
+        """Close the socket; a second call does nothing."""
         self._socket.close()
 
     def _start_tls(self, context: ssl.SSLContext | None, host: str, deadline: float) -> None:
@@ -139,7 +139,7 @@ class BrokerConnection:
                 getattr(error, "verify_message", None) or getattr(error, "reason", None) or error
             )
             raise BrokerUnreachable(
-                f"The TLS handshake with {self._place} failed: {reason}. Check ssl.ca.location, and "
+                f"The TLS handshake with {self._address} failed: {reason}. Check ssl.ca.location, and "
                 "that the broker expects TLS on this port."
             ) from error
 
@@ -168,30 +168,30 @@ class BrokerConnection:
         )
         if handshake.error_code:
             raise AuthenticationFailed(
-                f"The broker at {self._place} does not accept {mechanism}; it offers "
+                f"The broker at {self._address} does not accept {mechanism}; it offers "
                 f"{', '.join(handshake.mechanisms)}. Set sasl.mechanism."
             )
 
         def exchange(message: bytes) -> bytes:
-            answer = self.call(
+            response = self.call(
                 SaslAuthenticateRequest(auth_bytes=message),
                 SaslAuthenticateResponse,
                 deadline - time.monotonic(),
             )
-            if answer.error_code:
-                reason = (answer.error_message or "authentication failed").rstrip(".")
+            if response.error_code:
+                reason = (response.error_message or "authentication failed").rstrip(".")
                 raise AuthenticationFailed(
-                    f"The broker at {self._place} rejects user {settings.sasl_username!r}: {reason}."
+                    f"The broker at {self._address} rejects user {settings.sasl_username!r}: {reason}."
                 )
-            if answer.session_lifetime_ms:
-                lifetime_s = answer.session_lifetime_ms / 1000
+            if response.session_lifetime_ms:
+                lifetime_s = response.session_lifetime_ms / 1000
                 self._expires_at = time.monotonic() + _SESSION_SHARE * lifetime_s
-            return answer.auth_bytes
+            return response.auth_bytes
 
         authenticate(mechanism, settings.sasl_username, settings.sasl_password, exchange)
 
     def _exchange(self, request: Request, version: int, deadline: float) -> tuple[bytes, int]:
-        """Send a request; the frame that comes back, and where its body starts."""
+        """Send a request; the response frame, and where its body starts."""
         self._correlation_id = (self._correlation_id + 1) % 2**31
         key = request.SCHEMA.api_key
         head = request_header(key, version, self._correlation_id, self._client_id)
@@ -203,23 +203,25 @@ class BrokerConnection:
             size = int.from_bytes(self._receive(_SIZE_BYTES, deadline), "big")
             if not len(expected) <= size <= MAX_RESPONSE_BYTES:
                 raise ProtocolError(
-                    f"What listens at {self._place} does not respond as a Kafka broker (a response of "
-                    f"{size} bytes; the limit is {MAX_RESPONSE_BYTES}). Check the address, and "
+                    f"The server at {self._address} does not respond as a Kafka broker: a response of "
+                    f"{size} bytes exceeds the limit of {MAX_RESPONSE_BYTES}. Check the address, and "
                     "security.protocol if the broker expects TLS."
                 )
             body = self._receive(size, deadline)
         except OSError as error:
             self.close()
             name = type(request).__name__.removesuffix("Request")
-            reason = "it did not respond in time" if isinstance(error, TimeoutError) else error
-            raise BrokerUnreachable(f"{name} to {self._place} failed: {reason}.") from error
+            reason = "the broker timed out" if isinstance(error, TimeoutError) else error
+            raise BrokerUnreachable(f"{name} to {self._address} failed: {reason}.") from error
         except BaseException:
             self.close()
             raise
-        # Kafka has defined no tagged field for the header of responses.
+        # A prefix comparison suffices: Kafka has no tagged field in the response header yet.
         if not body.startswith(expected):
             self.close()
-            raise ProtocolError(f"The broker at {self._place} responded to another request.")
+            raise ProtocolError(
+                f"The correlation id of {self._address} does not match the request."
+            )
         return body, len(expected)
 
     def _decoded(self, response: type[R], version: int, body: bytes, start: int) -> R:
@@ -227,7 +229,7 @@ class BrokerConnection:
             return decode(response, version, memoryview(body), start)
         except ProtocolError as error:
             self.close()
-            raise ProtocolError(f"{self._place}: {error}") from None
+            raise ProtocolError(f"{self._address}: {error}") from None
 
     def _receive(self, size: int, deadline: float) -> bytes:
         received = bytearray()
@@ -250,7 +252,7 @@ def check(number: int, message: str | None = None) -> None:
 
 
 def _left(deadline: float) -> float:
-    """Seconds for the next call of the socket; a peer that sends byte by byte cannot prolong them."""
+    """The socket timeout until the deadline: a peer that sends byte by byte cannot extend it."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -1,7 +1,7 @@
-"""Client properties: how people write them, and their translation between Java's names and librdkafka's.
+"""Client properties: parsing, and translation between the names of the Java client and librdkafka's.
 
-strom keeps librdkafka's names. Properties files that were written for Java's clients are translated
-to them, and what concerns TLS and SASL is translated back for the Java client inside Spark.
+strom uses librdkafka's names. Properties files written for Java clients are translated to them, and the
+TLS and SASL properties are translated back for the Java client inside Spark.
 """
 
 import re
@@ -22,7 +22,7 @@ RENAMED = {
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.truststore.location": "ssl.ca.location",
 }
-WITHOUT_MEANING = frozenset(
+JAVA_ONLY = frozenset(
     {
         "default.api.timeout.ms",
         "exclude.internal.topics",
@@ -66,14 +66,14 @@ _JAAS_ESCAPES = str.maketrans(
 
 @dataclass(frozen=True)
 class Translation:
-    """Properties by librdkafka's names, and the names that only a Java client uses."""
+    """Properties by librdkafka's names, and the names that only a Java client knows."""
 
     settings: dict[str, str]
     ignored: tuple[str, ...] = ()
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Read a Java properties file: comments, `=`, `:` or blank between name and value, escapes."""
+    """Parse a Java properties file: comments, `=`, `:` or blank between name and value, escapes."""
     found = {}
     for line in _logical_lines(text):
         match = re.match(r"((?:[^\\=:\s]|\\.)+)(?:\s*[=:]\s*|\s+|$)(.*)", line, re.DOTALL)
@@ -83,7 +83,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
-    """Split `name=value`; a UserError if it is not one."""
+    """Split `name=value`; UserError if the text has another form."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UserError(f"{text!r} is not of the form name=value.")
@@ -93,12 +93,12 @@ def parse_assignment(text: str) -> tuple[str, str]:
 def to_librdkafka(properties: Mapping[str, str]) -> Translation:
     """Translate the names and values that differ between the Java client and librdkafka.
 
-    UserError for what librdkafka cannot do: a JKS store, or a login other than PLAIN and SCRAM.
+    UserError for what librdkafka does not support: a JKS store, or a login other than PLAIN and SCRAM.
     """
     settings: dict[str, str] = {}
     ignored = []
     for name, value in properties.items():
-        if name in WITHOUT_MEANING:
+        if name in JAVA_ONLY:
             ignored.append(name)
         elif name == "sasl.jaas.config":
             settings |= _credentials(value)
@@ -107,19 +107,19 @@ def to_librdkafka(properties: Mapping[str, str]) -> Translation:
         elif name == "buffer.memory":
             settings[RENAMED[name]] = _kilobytes(name, value)
         elif name == "ssl.keystore.location" and _store_type(properties, "ssl.keystore") == "PEM":
-            # Java's PEM store is one file with key and certificates; librdkafka's store is PKCS#12.
+            # Java's PEM store is one file with key and certificates; librdkafka's keystore is PKCS#12.
             settings |= {"ssl.certificate.location": value, "ssl.key.location": value}
         else:
             settings[RENAMED.get(name, name)] = value
-    _refuse_java_keystores(properties)
+    _reject_java_keystores(properties)
     return Translation(settings, tuple(ignored))
 
 
 def to_java(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of TLS and SASL by Java's names; `properties` have librdkafka's.
+    """Translate the TLS and SASL properties from librdkafka's names to those of the Java client.
 
-    Certificates and keys become texts, for a Java client reads no PEM files apart from stores.
-    Everything else is left out: fetching and batching is the Java client's own business.
+    Certificates and keys are inlined: a Java client reads PEM files only as combined stores. All other
+    properties are dropped, because fetching and batching are tuned on the Java side.
     """
     # `sasl.mechanisms` is librdkafka's alias; the last one given wins there, and so it does here.
     given = {
@@ -143,7 +143,9 @@ def _jaas(properties: Mapping[str, str]) -> str:
     module = _LOGIN_MODULES.get(mechanism.upper())
     if module is None:
         known = ", ".join(_LOGIN_MODULES)
-        raise UserError(f"sasl.mechanism {mechanism} is not supported here. Supported: {known}.")
+        raise UserError(
+            f"sasl.mechanism {mechanism} is not supported by Spark. Supported: {known}."
+        )
     username, password = (
         properties.get(f"sasl.{one}", "").translate(_JAAS_ESCAPES)
         for one in ("username", "password")
@@ -189,13 +191,13 @@ def _credentials(jaas: str) -> dict[str, str]:
     }
 
 
-def _refuse_java_keystores(properties: Mapping[str, str]) -> None:
+def _reject_java_keystores(properties: Mapping[str, str]) -> None:
     for store in ("ssl.truststore", "ssl.keystore"):
         location = properties.get(f"{store}.location", "")
         if _store_type(properties, store) == "JKS" or location.endswith(".jks"):
             raise UserError(
-                f"{store}.location is a JKS store, which only Java reads. Convert it with keytool "
-                "and openssl to PEM, and set ssl.ca.location (or PKCS12 for ssl.keystore.location)."
+                f"{store}.location is a JKS store, which only Java supports. Convert it to PEM with "
+                "keytool and openssl, and set ssl.ca.location (or PKCS12 for ssl.keystore.location)."
             )
 
 

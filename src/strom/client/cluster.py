@@ -1,4 +1,4 @@
-"""What a cluster says of itself: its id, and the settings of brokers and topics."""
+"""Cluster metadata: its id, and the configurations of brokers and topics."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def cluster_id(client: "AdminClient", timeout_s: float) -> str | None:
-    """The id that the cluster has given itself; None if it is too old for that.
+    """The cluster id; None if the brokers are too old to have one (before Kafka 0.10.1).
 
-    A KafkaException of NO_RESPONSE if no broker responds.
+    Raises KafkaException, with a name of NO_RESPONSE, if no broker responds.
     """
     from confluent_kafka import KafkaException
 
@@ -25,7 +25,7 @@ def cluster_id(client: "AdminClient", timeout_s: float) -> str | None:
 
 
 def broker_config(client: "AdminClient", timeout_s: float) -> dict[str, str]:
-    """The settings of one broker, whichever the cluster names first."""
+    """The configuration of the first broker that the cluster lists; empty if it lists none."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     nodes = client.describe_cluster(request_timeout=timeout_s).result().nodes
@@ -35,7 +35,7 @@ def broker_config(client: "AdminClient", timeout_s: float) -> dict[str, str]:
 
 
 def topic_config(client: "AdminClient", name: str, timeout_s: float) -> dict[str, str]:
-    """The settings of a topic, defaults included."""
+    """The configuration of a topic, defaults included."""
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     return _config(client, ConfigResource(ResourceType.TOPIC, name), timeout_s)

@@ -1,7 +1,7 @@
-"""A compacted topic as shared state: read to its end, then followed, by a thread of its own.
+"""A compacted topic as shared state: read to its end, then followed by a background thread.
 
-Programs of one group keep their state in such a topic: each reads all of it when it starts, and applies
-what any of them writes from then on. State changes by what is read, never by what is written.
+The members of a cluster of programs keep their state in such a topic: each reads all of it at startup and
+then applies every record that any of them writes. State changes only by reading, never by writing.
 """
 
 import logging
@@ -36,17 +36,17 @@ _FIXED: Final[Mapping[str, Any]] = {
 log = logging.getLogger(__name__)
 
 MakeConsumer = Callable[[Mapping[str, Any]], "Consumer"]
-"""Makes a consumer with these properties, which the user's must not override."""
+"""Makes a consumer; these properties take precedence over the user's."""
 Apply = Callable[["Message"], None]
-"""Applies one record, under the follower's lock. What it raises ends the following for good."""
+"""Applies one record, under the follower's lock. An exception stops the follower for good."""
 
 
 class FollowerError(StromError):
-    """The topic cannot be read at the moment, or not any more."""
+    """The topic cannot be read at the moment, or the follower has stopped."""
 
 
 class CatchUpTimeout(FollowerError):
-    """The end of the topic was not reached in time."""
+    """The follower did not reach the end of the topic in time."""
 
 
 def ensure_compacted_topic(
@@ -57,12 +57,12 @@ def ensure_compacted_topic(
     replication_factor: int = CLUSTER_DEFAULT,
     timeout_s: float,
 ) -> int:
-    """Create the topic, or check that the one that exists is compacted; its number of partitions.
+    """Create the topic, or check that the existing one is compacted; its number of partitions.
 
-    UserError if it is not compacted: records would be deleted that still count. KafkaException if the
-    cluster does not respond or does not allow it.
+    UserError if it is not compacted: retention would delete records that are still needed. KafkaException
+    if the cluster does not respond or denies it.
     """
-    # A user who may not create topics may still use one that exists, so it is looked for first.
+    # Describe first: a user who is not authorized to create topics may still use an existing one.
     found = describe_topic(client, name, timeout_s)
     if found is None:
         create_topic(
@@ -76,7 +76,7 @@ def ensure_compacted_topic(
         found = wait_for_topic(client, name, timeout_s)
         if found is None:
             raise UserError(
-                f"The topic {name} was created, but has no partitions yet. Start again."
+                f"Topic {name} was created, but is not visible after {timeout_s:g} s. Try again."
             )
     _check_policy(client, name, timeout_s)
     return len(found.partitions)
@@ -90,23 +90,22 @@ def _check_policy(client: "AdminClient", name: str, timeout_s: float) -> None:
     except KafkaException as error:
         if error_name(error) not in _UNDESCRIBED:
             raise
-        log.warning("Not authorized to check whether the topic %s is compacted.", name)
+        log.warning("Not authorized to check whether topic %s is compacted.", name)
         return
     if policy != "compact":
         raise UserError(
-            f"The topic {name} is not compacted: its cleanup.policy is {policy}, by which records are "
-            f"deleted that are still needed. Change it with: strom topics alter {name} "
-            "cleanup.policy=compact"
+            f"The topic {name} is not compacted: its cleanup.policy is {policy}, which deletes records "
+            f"that are still needed. Change it with: strom topics alter {name} cleanup.policy=compact"
         )
 
 
 class TopicFollower:
-    """Applies every record of a topic, in the order of its partition, and then those that follow.
+    """Applies every record of a topic, in partition order, and keeps applying new ones.
 
-    `committed`: only records of committed transactions. `on_rewind` is called when the topic begins
-    again at an offset that was read already, so it was truncated or recreated: state holds what the
-    topic does not. It gets the partition, the position and the offset, and may raise to end the
-    following; else all records are applied again.
+    `committed`: only records of committed transactions. `on_rewind` is called when a record arrives
+    below the position, so the topic was truncated or recreated and the state holds what the topic does
+    not. It gets the partition, the position and the offset, and may raise to stop the follower;
+    otherwise all records are applied again.
     """
 
     def __init__(
@@ -123,9 +122,9 @@ class TopicFollower:
         self.lock = threading.RLock()
         """Held while records are applied."""
         self.changed = threading.Condition(self.lock)
-        """Notified whenever more was read."""
+        """Notified whenever records were applied."""
         self.failure: BaseException | None = None
-        """Why the topic is not followed any more."""
+        """Why the follower stopped; None while it runs."""
         self._client = client
         self._make_consumer = make_consumer
         self._apply = apply
@@ -142,23 +141,23 @@ class TopicFollower:
         self._thread = threading.Thread(target=self._run, name=f"follow-{topic}", daemon=True)
 
     def start(self, partitions: int, timeout_s: float) -> None:
-        """Read what can be read now, and go on in a thread."""
+        """Apply everything in the topic at this moment, then follow it in a thread."""
         self._positions = dict.fromkeys(range(partitions), 0)
-        self._consumer = self._open()  # here, where the caller learns of a wrong property
+        self._consumer = self._open()  # here, so that an invalid property raises in the caller
         self._thread.start()
         self.catch_up(timeout_s)
 
     def stop(self) -> None:
-        """End the following."""
+        """Stop the thread and wait for it."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def catch_up(self, timeout_s: float, *, past_open_transactions: bool = False) -> None:
-        """Return when everything that is in the topic at this moment was applied.
+        """Return when everything that is in the topic at this moment has been applied.
 
-        A follower of committed records sees nothing that lies behind an open transaction. With
-        `past_open_transactions` this waits until those that are open now have ended.
+        A follower of committed records reads only up to the last stable offset. With
+        `past_open_transactions` this waits until the transactions that are open now have ended.
         """
         deadline = time.monotonic() + timeout_s
         ends = self._ends(timeout_s, committed=self._committed and not past_open_transactions)
@@ -169,7 +168,7 @@ class TopicFollower:
         )
 
     def wait_for(self, is_reached: Callable[[], bool], timeout_s: float) -> None:
-        """Return when a condition on the applied state holds."""
+        """Return when a condition on the applied state holds; CatchUpTimeout if it does not in time."""
         with self.changed:
             reached = self.changed.wait_for(
                 lambda: self.failure is not None or is_reached(), timeout_s
@@ -181,9 +180,9 @@ class TopicFollower:
             )
 
     def check(self) -> None:
-        """Raise FollowerError if the topic is not followed any more."""
+        """Raise FollowerError if the follower has stopped."""
         if self.failure is not None:
-            raise FollowerError(f"The topic {self.topic} is not followed any more: {self.failure}")
+            raise FollowerError(f"Topic {self.topic} is no longer followed: {self.failure}")
 
     def _check_identity(self, timeout_s: float) -> None:
         """Begin again if this is another topic of the same name.
@@ -218,11 +217,11 @@ class TopicFollower:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import OffsetSpec
 
-        places = [(self.topic, number) for number in self._positions]
+        partitions = [(self.topic, number) for number in self._positions]
         try:
             found = list_offsets(
                 self._client,
-                places,
+                partitions,
                 OffsetSpec.latest(),
                 committed=committed,
                 timeout_s=timeout_s,
@@ -230,7 +229,7 @@ class TopicFollower:
             )
         except KafkaException as error:
             raise FollowerError(
-                f"The end of the topic {self.topic} cannot be read: {error.args[0].str()}"
+                f"Cannot read the end offsets of topic {self.topic}: {error.args[0].str()}"
             ) from None
         return {number: offset for (_, number), offset in found.items()}
 
@@ -245,12 +244,12 @@ class TopicFollower:
             try:
                 self._read()
             except KafkaException as error:
-                # librdkafka reconnects by itself. What it raises needs another consumer.
+                # librdkafka reconnects by itself; an error that it raises needs a new consumer.
                 attempt = 0 if self._positions != before else attempt + 1
                 self._warn(error.args[0].str())
                 self._stopping.wait(RETRY.delay(attempt, random.random()))  # noqa: S311
             except Exception as error:
-                log.exception("The topic %s is not followed any more.", self.topic)
+                log.exception("Topic %s is no longer followed.", self.topic)
                 with self.changed:
                     self.failure = error
                     self.changed.notify_all()
@@ -266,7 +265,7 @@ class TopicFollower:
                 places = [TopicPartition(self.topic, *place) for place in self._positions.items()]
             consumer.assign(places)
             while not self._stopping.is_set() and not self._is_replaced:
-                # consume() alone would wait for a whole batch, or until the time is over.
+                # consume() alone would wait until the batch is full or the timeout expires.
                 first = consumer.poll(POLL_S)
                 if first is not None:
                     self._take([first, *consumer.consume(BATCH, 0)])
@@ -294,12 +293,12 @@ class TopicFollower:
                 if error is None:
                     self._apply(message)
                     offset += 1
-                # The end is beyond the last record where markers of transactions follow it.
+                # At the end of the partition: transaction markers after the last record have offsets too.
                 self._positions[number] = offset
             self.changed.notify_all()
 
     def _warn(self, reason: str) -> None:
-        """Log a problem once, not at every retry."""
+        """Log a problem when it changes, not at every retry."""
         if reason != self._last_warning:
             log.warning("Reading the topic %s: %s", self.topic, reason)
             self._last_warning = reason

@@ -1,6 +1,6 @@
-"""How a program connects to a Kafka: servers, TLS and SASL, described once for every kind of client.
+"""How a program connects to a Kafka: servers, TLS and SASL, for every kind of client.
 
-Properties carry librdkafka's names. `client_properties` translates them from and to Java's.
+Properties have librdkafka's names. `client_properties` translates them from and to Java's.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_PORT: Final = 9092
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DEFAULT_MECHANISM: Final = "GSSAPI"
-"""Kafka's default. A client that cannot do it must say so rather than send a password in PLAIN."""
+"""Kafka's default. A client without it must fail rather than fall back to a password in PLAIN."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class ConnectionSettings:
     """librdkafka's properties, as the user gave them."""
 
     def addresses(self) -> list[tuple[str, int]]:
-        """Host and port of every bootstrap server; UserError if one is no address."""
+        """Host and port of every bootstrap server; UserError if one is not an address."""
         return [parse_address(server) for server in self.servers.split(",")]
 
     @property
     def security_protocol(self) -> str:
-        """One of SECURITY_PROTOCOLS, in upper case; UserError if it is none of them."""
+        """One of SECURITY_PROTOCOLS, in upper case; UserError for any other."""
         given = self.properties.get("security.protocol", "PLAINTEXT").strip().upper()
         if given not in SECURITY_PROTOCOLS:
             known = ", ".join(SECURITY_PROTOCOLS)
-            raise UserError(f"security.protocol is {given}, which is none of {known}.")
+            raise UserError(f"security.protocol is {given}; it must be one of {known}.")
         return given
 
     @property
@@ -48,7 +48,7 @@ class ConnectionSettings:
 
     @property
     def sasl_mechanism(self) -> str | None:
-        """The mechanism to authenticate with, in upper case; None where brokers ask for none."""
+        """The mechanism to authenticate with, in upper case; None without SASL."""
         if not self.security_protocol.startswith("SASL"):
             return None
         # librdkafka accepts both names, and the last one given wins; Java knows the first only.
@@ -68,52 +68,52 @@ class ConnectionSettings:
 
     @property
     def verifies_certificates(self) -> bool:
-        """Whether a broker's certificate must be signed by a known authority."""
+        """Whether a broker's certificate must be signed by a trusted authority."""
         return _is_true(self.properties.get("enable.ssl.certificate.verification", "true"))
 
     @property
     def verifies_host_names(self) -> bool:
-        """Whether a broker's certificate must be issued for the host that it was reached at."""
+        """Whether a broker's certificate must be issued for the host that the client connects to."""
         algorithm = self.properties.get("ssl.endpoint.identification.algorithm", "https")
         return self.verifies_certificates and algorithm.strip().lower() == "https"
 
     def ssl_context(self) -> "SSLContext | None":
         """The context for connections to brokers; None without TLS.
 
-        UserError if a certificate or key cannot be read. Files are read at every call: keep the
-        context for as long as the client lives.
+        UserError if a certificate or key cannot be read. Every call reads the files: keep the context for
+        the lifetime of the client.
         """
-        import ssl  # here, so that commands without TLS start without it
+        import ssl  # here, so that commands without TLS start faster
 
         if not self.uses_tls:
             return None
         if "ssl.keystore.location" in self.properties:
             raise UserError(
-                "ssl.keystore.location names a PKCS#12 store, which only librdkafka reads. Convert it "
+                "ssl.keystore.location is a PKCS#12 store, which only librdkafka supports. Convert it "
                 "to PEM with openssl, and set ssl.certificate.location and ssl.key.location."
             )
-        context = self._context_of_authorities()
+        context = self._trusting_context()
         if not self.verifies_host_names:
             context.check_hostname = False
         if not self.verifies_certificates:
             context.verify_mode = ssl.CERT_NONE
-        self._load_own_certificate(context)
+        self._load_client_certificate(context)
         return context
 
-    def _context_of_authorities(self) -> "SSLContext":
+    def _trusting_context(self) -> "SSLContext":
         import ssl
 
         text = self.properties.get("ssl.ca.pem")
-        place = self.properties.get("ssl.ca.location")
-        if place == "probe":  # librdkafka's word for the system's authorities
-            place = None
+        path = self.properties.get("ssl.ca.location")
+        if path == "probe":  # librdkafka's name for the system's trust store
+            path = None
         name = "ssl.ca.pem" if text else "ssl.ca.location"
         with _reported(name):
-            if place and os.path.isdir(place):
-                return ssl.create_default_context(capath=place, cadata=text)
-            return ssl.create_default_context(cafile=place or None, cadata=text)
+            if path and os.path.isdir(path):
+                return ssl.create_default_context(capath=path, cadata=text)
+            return ssl.create_default_context(cafile=path or None, cadata=text)
 
-    def _load_own_certificate(self, context: "SSLContext") -> None:
+    def _load_client_certificate(self, context: "SSLContext") -> None:
         password = self.properties.get("ssl.key.password")
         with contextlib.ExitStack() as files:
             certificate = files.enter_context(self._file_of("ssl.certificate"))
@@ -121,19 +121,19 @@ class ConnectionSettings:
             if certificate is None:
                 return
             with _reported("ssl.certificate.location, ssl.key.location or ssl.key.password"):
-                # Without a password given, OpenSSL would ask for one at the terminal.
+                # Without a password, OpenSSL would prompt for one at the terminal.
                 context.load_cert_chain(certificate, key, password or "")
 
     @contextlib.contextmanager
     def _file_of(self, name: str) -> Iterator[str | None]:
-        """The file that holds a certificate or key: Python's ssl takes no texts."""
+        """The path of a certificate or key: Python's ssl loads a chain only from files."""
         import tempfile
 
         text = self.properties.get(f"{name}.pem")
         if text is None:
             yield self.properties.get(f"{name}.location")
             return
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:  # readable by us alone
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:  # its mode is 0600
             file.write(text)
             file.flush()
             yield file.name
@@ -156,7 +156,7 @@ def _is_true(text: str) -> bool:
 
 @contextlib.contextmanager
 def _reported(name: str) -> Iterator[None]:
-    """Report what cannot be read by the property's name: its value may be a key."""
+    """Report an unreadable value by the property's name: the value may be a private key."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -1,6 +1,6 @@
-"""Factories for confluent-kafka's producers, consumers and admin clients, with their defaults.
+"""Factories for confluent-kafka's producers, consumers and admin clients, with strom's defaults.
 
-The import of confluent-kafka is deferred to the first client, so that programs start fast without one.
+confluent-kafka is imported by the first client, so that programs without one start fast.
 """
 
 import logging
@@ -28,7 +28,7 @@ HIGH_THROUGHPUT: Final[Mapping[str, Any]] = {
     "batch.num.messages": 100_000,
     "batch.size": 1_000_000,
 }
-"""For producers of many records. librdkafka's own limits end a batch after 10,000 records."""
+"""For producers of many records. librdkafka's default closes a batch after 10,000 records."""
 SINGLE_RECORDS: Final[Mapping[str, Any]] = {"linger.ms": 0}
 """For producers whose caller waits for each record."""
 JAVA_PARTITIONER: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
@@ -38,12 +38,12 @@ READ_AHEAD: Final[Mapping[str, Any]] = {
     "queued.min.messages": 50_000,
     "queued.max.messages.kbytes": 64 * 1024,
 }
-"""For consumers that read everything, with a bounded local queue."""
+"""For consumers that read whole topics, with a bounded local queue."""
 NO_CALLBACKS: Final[Mapping[str, Any]] = {
     "error_cb": lambda error: None,
     "logger": logging.Logger("librdkafka", logging.CRITICAL + 1),
 }
-"""For producers that expect to be fenced: every call raises it, so it is not logged."""
+"""For producers that expect to be fenced: every call raises the error, so it is not logged as well."""
 
 Properties = Mapping[str, Any]
 
@@ -52,8 +52,8 @@ Properties = Mapping[str, Any]
 class KafkaClients:
     """Makes clients for one Kafka.
 
-    `defaults` of each call give way to the user's properties; `fixed` ones, which the code relies on,
-    do not.
+    The user's properties override the `defaults` of each call, but not the `fixed` ones, which the code
+    relies on.
     """
 
     settings: ConnectionSettings
@@ -61,11 +61,11 @@ class KafkaClients:
 
     @property
     def servers(self) -> str:
-        """The bootstrap servers, by commas."""
+        """The bootstrap servers, separated by commas."""
         return self.settings.servers
 
     def admin(self) -> "AdminClient":
-        """A client for topics, groups and configurations. Its futures end with it: keep it."""
+        """A client for topics, groups and configurations. Keep it alive as long as its futures."""
         from confluent_kafka.admin import AdminClient
 
         return AdminClient(self._properties({}, {}))
@@ -77,7 +77,7 @@ class KafkaClients:
         *,
         fixed: Properties = NOTHING,
     ) -> "Producer":
-        """An idempotent producer that calls back only for records that could not be written."""
+        """An idempotent producer that reports only failed deliveries."""
         from confluent_kafka import Producer
 
         return Producer(self._failures_only(defaults, on_failure, fixed))
@@ -85,7 +85,7 @@ class KafkaClients:
     def reporting_producer(
         self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Producer":
-        """An idempotent producer that calls back for each record."""
+        """An idempotent producer that reports every delivery."""
         from confluent_kafka import Producer
 
         return Producer(self._idempotent(defaults, fixed))
@@ -97,7 +97,7 @@ class KafkaClients:
         *,
         fixed: Properties = NOTHING,
     ) -> "Producer":
-        """As `producer`, and every call of it fails by raising a KafkaException."""
+        """As `producer`; every call of it that fails raises KafkaException."""
         from strom.client.transactional_producer import TransactionalProducer
 
         return TransactionalProducer(self._failures_only(defaults, on_failure, fixed))
@@ -105,13 +105,13 @@ class KafkaClients:
     def consumer(
         self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Consumer":
-        """A consumer that commits when asked to."""
+        """A consumer without automatic commits."""
         from confluent_kafka import Consumer
 
         own = {
-            "group.id": self.client_id,  # librdkafka requires one, also of those that join no group
+            "group.id": self.client_id,  # librdkafka requires one even of consumers without a group
             "enable.auto.commit": False,
-            # librdkafka waits a second whenever its local queue is full; that halves the rate.
+            # By default librdkafka pauses for a second whenever its local queue is full: half the rate.
             "fetch.queue.backoff.ms": 10,
             **defaults,
         }
@@ -144,7 +144,7 @@ class KafkaClients:
     def _failures_only(
         self, defaults: Properties, on_failure: Callable[..., None] | None, fixed: Properties
     ) -> dict[str, Any]:
-        # librdkafka then reports only what failed: a million records need no million callbacks.
+        # A callback for every record would cost more than the rest of producing.
         reports: dict[str, Any] = {"delivery.report.only.error": True}
         if on_failure is not None:
             reports["on_delivery"] = on_failure
@@ -152,7 +152,7 @@ class KafkaClients:
 
     def _idempotent(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
         made = self._properties(defaults, fixed)
-        # librdkafka refuses to be idempotent with fewer acknowledgements, which a user may ask for.
+        # Idempotence requires acks=all (KIP-98); a user may configure less.
         if str(made.get("acks", made.get("request.required.acks", "all"))) in {"all", "-1"}:
             made.setdefault("enable.idempotence", True)
         return made
@@ -160,7 +160,7 @@ class KafkaClients:
     def _properties(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
         return {
             "client.id": self.client_id,
-            # librdkafka's own log lines are for developers: the property log_level brings them back.
+            # librdkafka's log lines are for developers; a user can restore them with log_level.
             "log_level": 0,
             **defaults,
             **self.settings.properties,

@@ -1,9 +1,9 @@
-"""Decide on the newest state of a topic and append to it, with no other writer in between.
+"""Compare-and-append on a topic: decide on its newest state and write, with no other writer in between.
 
 Several programs may write to one topic. All use one transactional id: the one that wants to write calls
 InitProducerId, which fences the others, reads to the end, decides, and appends in one transaction. A
-commit that succeeds proves that no other program wrote between the decision and the commit. So the order
-of the log is the order of decisions, on any Kafka, without a leader and without a lease (ADR 12).
+successful commit proves that no other program wrote between the decision and the commit. So the order of
+the log is the order of decisions, on any Kafka, without a leader and without a lease (ADR 12).
 """
 
 import random
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 RETRY: Final = RetryPolicy(first_s=0.01, longest_s=1.0, jitter=1.0)
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 WRITE_HEADER: Final = "strom-write"
-"""Identifies one's own records, for when the response to a commit was lost."""
+"""Identifies a writer's own records, in case the response to its commit was lost."""
 Outcome = TypeVar("Outcome", covariant=True)
 
 MakeProducer = Callable[[Mapping[str, Any]], "Producer"]
-"""Makes a transactional producer with these properties, which the user's must not override."""
+"""Makes a transactional producer; these properties take precedence over the user's."""
 
 
 class RecordTooLarge(StromError):
@@ -36,7 +36,7 @@ class RecordTooLarge(StromError):
 
 
 class WriteTimeout(StromError):
-    """Nothing could be committed in time."""
+    """The transaction was not committed in time."""
 
 
 class Decision(NamedTuple, Generic[Outcome]):
@@ -47,7 +47,7 @@ class Decision(NamedTuple, Generic[Outcome]):
 
 
 class FencedWriter:
-    """Appends to the only partition of a topic that is followed. Its `note` must see every record."""
+    """Appends to a followed topic with one partition. The follower must pass every record to `note`."""
 
     def __init__(
         self,
@@ -66,19 +66,19 @@ class FencedWriter:
         self._producer: Producer | None = None
 
     def note(self, message: "Message") -> None:
-        """Take note of a record that was read and applied."""
+        """Recognize this writer's records among those that were read and applied."""
         if (WRITE_HEADER, self._token) in (message.headers() or ()):
             self._seen = self._token
 
     def stop(self) -> None:
-        """Drop the producer, open connections included."""
+        """Drop the producer and its connections."""
         self._producer = None
 
     def write(self, decide: Callable[[], Decision[Outcome]], timeout_s: float) -> Outcome:
-        """Append what is decided; the outcome comes when it is durable and applied here.
+        """Append the decision's records; returns its outcome once they are durable and applied here.
 
         A writer that was fenced in the meantime decides again, on the newer state. Raises RecordTooLarge,
-        WriteTimeout, or a FollowerError if the topic cannot be read.
+        WriteTimeout, or FollowerError if the topic cannot be read.
         """
         from confluent_kafka import KafkaException
 
@@ -87,12 +87,12 @@ class FencedWriter:
         sent: Decision[Outcome] | None = None
         with self._lock:
             while True:
-                # State that is not followed any more is no state to decide on.
+                # The state is stale once the follower has stopped.
                 self._follower.check()
                 try:
                     producer = self._current_producer()
                     if sent is not None and self._seen == self._token:
-                        return sent.outcome  # it was committed: only the response got lost
+                        return sent.outcome  # committed: only the response was lost
                     sent = None
                     decision = decide()
                     if decision.records:
@@ -104,15 +104,15 @@ class FencedWriter:
                     self._producer = None
                     if time.monotonic() > deadline:
                         raise WriteTimeout(str(error.args[0].str())) from None
-                # Two writers that fence each other again and again get apart by chance.
+                # The jitter separates two writers that keep fencing each other.
                 time.sleep(RETRY.delay(attempt, random.random()))  # noqa: S311
                 attempt += 1
 
     def _current_producer(self) -> "Producer":
-        """The one producer that may write.
+        """The producer with the newest epoch.
 
-        A new one aborts what earlier ones had in flight. When it is returned, all that they have
-        committed has been read.
+        A new one aborts the transactions of earlier ones. When it is returned, everything that they
+        committed has been applied.
         """
         if self._producer is None:
             producer = self._make_producer(

@@ -1,7 +1,7 @@
 """A member of a classic group, for programs that coordinate through Kafka's group protocol.
 
-The protocol assigns anything, not only partitions: each member joins with metadata of its own, the
-broker elects a leader, and the leader assigns. A program calls `join`, `sync` and then `heartbeat`
+The protocol can assign any work, not only partitions: each member joins with its own metadata, the
+coordinator elects a leader, and the leader assigns. A program calls `join`, `sync` and then `heartbeat`
 from one thread, and starts over with `join` on RebalanceInProgress and MemberEvicted.
 """
 
@@ -30,24 +30,24 @@ from strom.wire.kafka.schema import Request, Response, Versions
 _LEAVE_TIMEOUT_S: Final = 2.0
 _MARGIN_S: Final = 5.0
 _JOIN: Final = Versions(4, 9)
-"""From version 4 on a new member gets its id before it joins (KIP-394)."""
+"""From version 4 on, a new member gets its id before it joins (KIP-394)."""
 _LEAVE: Final = Versions(0, 2)
-"""The versions for one member."""
+"""The versions without batching (KIP-345): one member for each request."""
 
 R = TypeVar("R", bound=Response)
 
 
 class RebalanceInProgress(StromError):
-    """The group rebalances: join again, and keep what is assigned until then."""
+    """The group rebalances: join again, and keep the assignment until then."""
 
 
 class MemberEvicted(StromError):
-    """The group has gone on without this member: others may have been assigned what it had."""
+    """The coordinator has removed this member: its work may be assigned to others."""
 
 
 @dataclass(frozen=True)
 class GroupMemberSettings:
-    """Which group, and what its members have in common."""
+    """What all members of a group must agree on."""
 
     group_id: str
     protocol_type: str
@@ -67,17 +67,16 @@ class JoinedGroup:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this member assigns."""
+        """Whether this member computes the assignments."""
         return self.leader_id == self.member_id
 
 
 class ClassicGroupMember:
-    """Joins, syncs, sends heartbeats and leaves; knows how long its assignment is surely its own.
+    """Joins, syncs, sends heartbeats and leaves; knows how long its assignment is exclusive: the lease.
 
-    That is the lease. The coordinator evicts a member that was silent for the session timeout. The
-    lease counts the same time from when the last request that succeeded had been *sent*, so it ends
-    before the coordinator can have assigned the member's work to another, whether the broker can be
-    reached or not.
+    The coordinator evicts a member that was silent for the session timeout. The lease counts the same
+    time from when the last successful request was *sent*, so it ends before the coordinator can assign
+    the member's work to another, whether the broker can be reached or not.
     """
 
     def __init__(self, client: ProtocolClient, settings: GroupMemberSettings) -> None:
@@ -89,31 +88,31 @@ class ClassicGroupMember:
         self._lease_until = 0.0
 
     def holds_lease(self) -> bool:
-        """Whether no other member can have been assigned this one's work."""
+        """Whether this member's work cannot have been assigned to another yet."""
         return time.monotonic() < self._lease_until
 
     def give_up_lease(self) -> None:
-        """The assignment is no longer this member's; a later `join` starts over."""
+        """Renounce the assignment; a later `join` starts over."""
         self._lease_until = 0.0
         self._generation = -1
 
     def join(self, metadata: bytes) -> JoinedGroup:
         """Become a member, or take part in a rebalance; returns when all members have joined."""
-        answer, sent = self._join(metadata)
-        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
-            answer, sent = self._join(metadata)
-        self._accept(answer.error_code, sent)
-        self._member_id, self._generation = answer.member_id, answer.generation_id
+        response, sent = self._join(metadata)
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = response.member_id
+            response, sent = self._join(metadata)
+        self._accept(response.error_code, sent)
+        self._member_id, self._generation = response.member_id, response.generation_id
         return JoinedGroup(
-            answer.generation_id,
-            answer.member_id,
-            answer.leader,
-            {member.member_id: member.metadata for member in answer.members},
+            response.generation_id,
+            response.member_id,
+            response.leader,
+            {member.member_id: member.metadata for member in response.members},
         )
 
     def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """This member's assignment; the leader brings those of all members, the others nothing."""
+        """This member's assignment; the leader passes those of all members, the others none."""
         request = SyncGroupRequest(
             group_id=self._settings.group_id,
             generation_id=self._generation,
@@ -125,9 +124,9 @@ class ClassicGroupMember:
                 for member, assignment in assignments.items()
             ],
         )
-        answer, sent = self._send(request, SyncGroupResponse, self._session_s)
-        self._accept(answer.error_code, sent)
-        return answer.assignment
+        response, sent = self._send(request, SyncGroupResponse, self._session_s)
+        self._accept(response.error_code, sent)
+        return response.assignment
 
     def heartbeat(self) -> None:
         """Stay a member, and renew the lease."""
@@ -136,11 +135,11 @@ class ClassicGroupMember:
             generation_id=self._generation,
             member_id=self._member_id,
         )
-        answer, sent = self._send(request, HeartbeatResponse, self._session_s)
-        self._accept(answer.error_code, sent)
+        response, sent = self._send(request, HeartbeatResponse, self._session_s)
+        self._accept(response.error_code, sent)
 
     def leave(self) -> None:
-        """Leave the group at once; without a coordinator, it evicts this member by itself, later."""
+        """Leave the group at once; a coordinator that is unknown evicts this member later."""
         if self._coordinator is None:
             return
         request = LeaveGroupRequest(group_id=self._settings.group_id, member_id=self._member_id)
@@ -160,7 +159,7 @@ class ClassicGroupMember:
             protocol_type=settings.protocol_type,
             protocols=[JoinGroupRequestProtocol(name=settings.protocol_name, metadata=metadata)],
         )
-        # The coordinator responds when all have joined, or the rebalance timeout has passed.
+        # The coordinator responds when all members have joined or the rebalance timeout has passed.
         return self._send(request, JoinGroupResponse, self._session_s + _MARGIN_S, _JOIN)
 
     def _send(
@@ -175,16 +174,16 @@ class ClassicGroupMember:
             self._coordinator = self._client.coordinator(self._settings.group_id)
         sent = time.monotonic()
         try:
-            answer = self._client.call(
+            received = self._client.call(
                 request, response, self._coordinator, versions=versions, timeout_s=timeout_s
             )
         except StromError:
-            self._coordinator = None  # another broker may be it by now
+            self._coordinator = None  # it may have moved to another broker
             raise
-        return answer, sent
+        return received, sent
 
     def _accept(self, error: int, sent: float) -> None:
-        """Renew the lease if there was no error."""
+        """Raise the error of a response, or renew the lease."""
         if error == ErrorCode.REBALANCE_IN_PROGRESS:
             raise RebalanceInProgress
         if error == ErrorCode.UNKNOWN_MEMBER_ID:

@@ -1,4 +1,4 @@
-"""The admin calls for consumer groups: list, describe, lag, move, delete."""
+"""The admin calls for consumer groups: list, describe, lag, reset, delete."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ STATES = {
     "EMPTY": "Empty",
     "DEAD": "Dead",
 }
-"""librdkafka's names of states, and Kafka's own."""
+"""librdkafka's names of group states, and Kafka's."""
 _CODES = {int(code): code for code in ErrorCode}
 PAUSE_SECONDS = 0.1
 RESETTABLE = frozenset({"Empty", "Dead"})
@@ -42,7 +42,7 @@ RESETTABLE = frozenset({"Empty", "Dead"})
 
 @dataclass(frozen=True)
 class ListedGroup:
-    """A group in a list."""
+    """A group in the response to ListGroups."""
 
     name: str
     state: str
@@ -51,7 +51,7 @@ class ListedGroup:
 
 @dataclass(frozen=True)
 class GroupMember:
-    """A member and what it reads."""
+    """A member with its assigned partitions."""
 
     id: str
     instance: str | None
@@ -59,7 +59,7 @@ class GroupMember:
     host: str
     partitions: tuple[TopicPartition, ...]
     epoch: int | None = None
-    """Of a consumer group's member, if it can be had."""
+    """The member epoch (KIP-848); None in a classic group, or where only librdkafka can authenticate."""
     target: tuple[TopicPartition, ...] | None = None
     """The target assignment, in a consumer group."""
 
@@ -80,21 +80,21 @@ class GroupDescription:
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a group."""
+        """Whether the group exists: a coordinator describes any other as dead."""
         return self.state != "Dead"
 
 
 @dataclass(frozen=True)
 class Committed:
-    """How far a group has read a partition."""
+    """A group's committed offset in a partition."""
 
     offset: int
     leader_epoch: int | None = None
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far one partition is read, and by which member; None where it is unknown."""
+class PartitionLag:
+    """Committed offset, end offset and member of a partition; None where unknown."""
 
     partition: TopicPartition | None
     current: int | None = None
@@ -104,14 +104,14 @@ class Progress:
 
     @property
     def lag(self) -> int | None:
-        """How many records are still to be read."""
+        """How many offsets the group is behind; None if unknown."""
         if self.current is None or self.end is None:
             return None
         return max(self.end - self.current, 0)
 
 
 class GroupAdmin:
-    """The groups of one cluster. Each failure is a KafkaException with the broker's own text."""
+    """The groups of one cluster. Each failure is a KafkaException with the broker's message."""
 
     def __init__(self, connection: KafkaClients) -> None:
         self._connection = connection
@@ -132,14 +132,14 @@ class GroupAdmin:
         return sorted(found, key=lambda group: group.name)
 
     def _wire(self) -> ProtocolClient | None:
-        """None where librdkafka alone can authenticate, by Kerberos for instance."""
+        """None where only librdkafka can authenticate, as with Kerberos."""
         try:
             return self._connection.protocol_client()
         except UserError:
             return None
 
     def describe(self, name: str) -> GroupDescription:
-        """Describe one group; one that is not there is dead."""
+        """Describe one group; the state is Dead if it does not exist."""
         described = _result(
             lambda: self.client.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)
         )
@@ -160,7 +160,7 @@ class GroupAdmin:
     def delete_offsets(
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
-        """Forget how far a group has read some partitions: what became of all, and of each."""
+        """Delete committed offsets; the error code of the group, and of each partition."""
         wire = self._connection.protocol_client()
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for one in partitions:
@@ -168,29 +168,29 @@ class GroupAdmin:
             wanted = OffsetDeleteRequestPartition(partition_index=one.partition)
             topic.partitions.append(wanted)
         request = OffsetDeleteRequest(group_id=name, topics=list(topics.values()))
-        answer = wire.call_coordinator(
+        response = wire.call_coordinator(
             name, lambda node: wire.call(request, OffsetDeleteResponse, node)
         )
-        code = _CODES[answer.error_code]
+        code = _CODES[response.error_code]
         codes = {
             TopicPartition(topic.name, one.partition_index): _CODES[one.error_code]
-            for topic in answer.topics
+            for topic in response.topics
             for one in topic.partitions
         }
         return code, {one: code or codes.get(one, code) for one in partitions}
 
     def committed(self, name: str) -> dict[TopicPartition, Committed]:
-        """How far a group has read."""
+        """The committed offsets of a group; empty if it does not exist."""
         return committed_offsets(self.client, name)
 
-    def progress(self, group: GroupDescription) -> list[Progress]:
-        """Every partition that the group reads or has read, members without any included."""
+    def lags(self, group: GroupDescription) -> list[PartitionLag]:
+        """Every partition that the group reads or has read, and a row for each idle member."""
         committed = self.committed(group.name)
         owners = {one: member for member in group.members for one in member.partitions}
         partitions = sorted({*committed, *owners})
         ends = self._ends(partitions)
         rows = [
-            Progress(
+            PartitionLag(
                 one,
                 committed[one].offset if one in committed else None,
                 committed[one].leader_epoch if one in committed else None,
@@ -200,14 +200,14 @@ class GroupAdmin:
             for one in partitions
         ]
         idle = [member for member in group.members if not member.partitions]
-        return rows + [Progress(None, member=member) for member in idle]
+        return rows + [PartitionLag(None, member=member) for member in idle]
 
     def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Move a group that has no members."""
+        """Set the committed offsets of a group without members."""
         alter_offsets(self.client, name, offsets)
 
     def delete(self, name: str) -> None:
-        """Delete a group that has no members, with its offsets."""
+        """Delete a group without members, with its offsets."""
         delete_group(self.client, name)
 
     def partitions_of(self, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
@@ -228,7 +228,7 @@ class GroupAdmin:
 
 
 def committed_offsets(client: "AdminClient", name: str) -> dict[TopicPartition, Committed]:
-    """How far a group has read; empty if there is no such group."""
+    """The committed offsets of a group; empty if it does not exist."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     wanted = [ConsumerGroupTopicPartitions(name)]
@@ -243,12 +243,12 @@ def committed_offsets(client: "AdminClient", name: str) -> dict[TopicPartition, 
 
 
 def alter_offsets(client: "AdminClient", name: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Move a group that has no members."""
+    """Set the committed offsets of a group without members."""
     from confluent_kafka import ConsumerGroupTopicPartitions
-    from confluent_kafka import TopicPartition as Place
+    from confluent_kafka import TopicPartition as OffsetOf
 
-    places = [Place(one.topic, one.partition, offset) for one, offset in offsets.items()]
-    wanted = [ConsumerGroupTopicPartitions(name, places)]
+    partitions = [OffsetOf(one.topic, one.partition, offset) for one, offset in offsets.items()]
+    wanted = [ConsumerGroupTopicPartitions(name, partitions)]
     done = _result(
         lambda: client.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
     )
@@ -256,17 +256,17 @@ def alter_offsets(client: "AdminClient", name: str, offsets: Mapping[TopicPartit
 
 
 def delete_group(client: "AdminClient", name: str) -> None:
-    """Delete a group that has no members, with its offsets."""
+    """Delete a group without members, with its offsets."""
     _result(lambda: client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
 
 
-def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
-    """What one group's future brings; asks again while a broker gets ready to coordinate groups."""
+def _result(request: Callable[[], Mapping[str, Any]]) -> Any:
+    """The result of one group's future; retried while its coordinator is loading or moving."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + RESPONSE_S
     while True:
-        (future,) = ask().values()
+        (future,) = request().values()
         try:
             return future.result()
         except KafkaException as error:
@@ -294,7 +294,7 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...] | None:
 
 
 def _states(wire: ProtocolClient) -> dict[str, str]:
-    """The states of all groups, those that librdkafka has no names for included."""
+    """The states of all groups, including those that librdkafka does not know."""
     return {
         group.group_id: group.group_state
         for node in wire.nodes()
@@ -303,7 +303,7 @@ def _states(wire: ProtocolClient) -> dict[str, str]:
 
 
 def _with_epochs(group: GroupDescription, wire: ProtocolClient) -> GroupDescription:
-    """What librdkafka does not tell of a consumer group: epochs, and states that it has no names for."""
+    """Add what librdkafka does not report of a consumer group: epochs, and states unknown to it."""
     request = ConsumerGroupDescribeRequest(group_ids=[group.name])
     (described,) = wire.call_coordinator(
         group.name, lambda node: wire.call(request, ConsumerGroupDescribeResponse, node)

@@ -1,7 +1,7 @@
-"""What confluent-kafka's exceptions mean, without importing the client.
+"""Classifies confluent-kafka's exceptions, without importing the client.
 
-A KafkaException wraps a KafkaError. librdkafka's own errors begin with an underscore, the others are
-those of Kafka's protocol.
+A KafkaException wraps a KafkaError. Names of librdkafka's local errors begin with an underscore, the
+others are those of Kafka's protocol.
 """
 
 import re
@@ -9,7 +9,7 @@ import sys
 from typing import Any, Final
 
 NO_RESPONSE: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
-"""No broker responds. librdkafka goes on trying to connect."""
+"""No broker responds. librdkafka keeps trying to connect."""
 NO_LEADER: Final = frozenset(
     {
         "NOT_LEADER_FOR_PARTITION",
@@ -21,11 +21,11 @@ NO_LEADER: Final = frozenset(
         "KAFKA_STORAGE_ERROR",
     }
 )
-"""A partition has no leader for a moment, or another one than the client knows."""
+"""A partition has no leader at the moment, or the client's metadata is stale."""
 NOT_VISIBLE_YET: Final = frozenset(
     {"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"}
 )
-"""A topic that was just created is not known to every broker yet, nor to librdkafka's cache."""
+"""A topic that was just created has not reached every broker yet, nor librdkafka's metadata cache."""
 COORDINATOR_NOT_READY: Final = frozenset(
     {"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
 )
@@ -34,7 +34,7 @@ _PREFIXES = re.compile(r"\b(Broker|Local): ")
 
 
 def kafka_exceptions() -> tuple[type[BaseException], ...]:
-    """KafkaException, if the client was imported at all: `except` without importing it."""
+    """KafkaException for an `except` clause; empty if the client was never imported."""
     client = sys.modules.get("confluent_kafka")
     return (client.KafkaException,) if client else ()
 

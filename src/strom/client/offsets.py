@@ -1,4 +1,4 @@
-"""Offsets of partitions, as the cluster lists them."""
+"""ListOffsets, retried while partitions have no leader."""
 
 import contextlib
 import time
@@ -25,10 +25,10 @@ def list_offsets(
     timeout_s: float = TIMEOUT_S,
     retried: frozenset[str] = NO_LEADER,
 ) -> PartitionOffset:
-    """One offset per partition, by confluent-kafka's OffsetSpec; -1 where there is none.
+    """One offset for each partition, by confluent-kafka's OffsetSpec; -1 where there is none.
 
-    `committed` counts only what is before the first open transaction. A KafkaException of those
-    `retried` is raised when the time is over, any other at once.
+    With `committed`, the end is the last stable offset. A KafkaException named in `retried` is raised
+    after `timeout_s`, any other at once.
     """
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
@@ -42,8 +42,8 @@ def list_offsets(
         futures = client.list_offsets(wanted, isolation_level=level, request_timeout=left_s)
         try:
             return {
-                (place.topic, place.partition): future.result().offset
-                for place, future in futures.items()
+                (partition.topic, partition.partition): future.result().offset
+                for partition, future in futures.items()
             }
         except KafkaException as error:
             if error_name(error) not in retried or time.monotonic() > deadline:
@@ -51,13 +51,13 @@ def list_offsets(
         time.sleep(PAUSE_S)
         left_s = max(PAUSE_S, deadline - time.monotonic())
         with contextlib.suppress(KafkaException):
-            client.list_topics(timeout=left_s)  # librdkafka learns who leads now
+            client.list_topics(timeout=left_s)  # refreshes the leaders in librdkafka's metadata
 
 
 def offset_bounds(
     client: "AdminClient", partitions: Sequence[tuple[str, int]], *, committed: bool = False
 ) -> tuple[PartitionOffset, PartitionOffset]:
-    """The first offset, and the one after the last, of each partition."""
+    """The log start offset and the end offset of each partition."""
     from confluent_kafka.admin import OffsetSpec
 
     first = list_offsets(client, partitions, OffsetSpec.earliest(), committed=committed)

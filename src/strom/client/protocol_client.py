@@ -1,9 +1,9 @@
 """Kafka's protocol, request by request, for what librdkafka has no call for.
 
     with ProtocolClient(ConnectionSettings("127.0.0.1:9092"), "my-program") as client:
-        answer = client.call(ListGroupsRequest(), ListGroupsResponse, versions=Versions(4, 5))
+        response = client.call(ListGroupsRequest(), ListGroupsResponse, versions=Versions(4, 5))
 
-Connections are kept and used again, one for each broker. A client belongs to one thread.
+It keeps one connection to each broker open for reuse. A client belongs to one thread.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ RETRY: Final = RetryPolicy(first_s=0.1, longest_s=1.0)
 """Kafka's `retry.backoff.ms` and `retry.backoff.max.ms`."""
 _METADATA: Final = Versions(4, 13)
 _FIND_COORDINATOR: Final = Versions(1, 3)
-"""The versions for one key, which every Kafka since 0.11 knows."""
+"""The versions with one key, which every Kafka since 0.11 supports; later ones are batched (KIP-699)."""
 _NOT_READY: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -47,14 +47,14 @@ T = TypeVar("T")
 
 
 class CoordinatorType(IntEnum):
-    """What a coordinator is for, in Kafka's numbers."""
+    """The `key_type` of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
 class BrokerNode(NamedTuple):
-    """A broker of the cluster."""
+    """A broker and its advertised address."""
 
     id: int
     host: str
@@ -65,15 +65,15 @@ class ProtocolClient:
     """Sends requests to the brokers of one cluster.
 
     Raises BrokerUnreachable, AuthenticationFailed, ApiError with the broker's error code, and
-    ProtocolError where the other side is not a Kafka broker; at once UserError for settings that it
-    cannot connect with.
+    ProtocolError if the server is not a Kafka broker. The constructor raises UserError for settings that
+    it does not support.
     """
 
     def __init__(self, settings: ConnectionSettings, client_id: str) -> None:
         if settings.sasl_mechanism not in {None, *MECHANISMS}:
             raise UserError(
-                f"sasl.mechanism is {settings.sasl_mechanism}, and only {', '.join(MECHANISMS)} are "
-                "supported here."
+                f"sasl.mechanism {settings.sasl_mechanism} is not supported for this request. "
+                f"Supported: {', '.join(MECHANISMS)}."
             )
         self._settings = settings
         self._client_id = client_id
@@ -100,8 +100,8 @@ class ProtocolClient:
 
     def nodes(self) -> list[BrokerNode]:
         """Every broker of the cluster."""
-        answer = self.call(MetadataRequest(topics=[]), MetadataResponse, versions=_METADATA)
-        return [BrokerNode(one.node_id, one.host, one.port) for one in answer.brokers]
+        found = self.call(MetadataRequest(topics=[]), MetadataResponse, versions=_METADATA)
+        return [BrokerNode(one.node_id, one.host, one.port) for one in found.brokers]
 
     def coordinator(self, key: str, of: CoordinatorType = CoordinatorType.GROUP) -> BrokerNode:
         """The broker that coordinates a group or a transactional id."""
@@ -113,11 +113,11 @@ class ProtocolClient:
     def call_coordinator(
         self,
         key: str,
-        ask: Callable[[BrokerNode], T],
+        request: Callable[[BrokerNode], T],
         of: CoordinatorType = CoordinatorType.GROUP,
         timeout_s: float = RETRY_TIMEOUT_S,
     ) -> T:
-        """What `ask` returns for the coordinator; retried while none is ready, or it has moved."""
+        """The result of `request` on the coordinator; retried while it is loading, moving or busy."""
 
         def on_failure(error: Exception, _: float) -> None:
             if isinstance(error, ApiError) and error.code not in _NOT_READY:
@@ -125,7 +125,7 @@ class ProtocolClient:
 
         policy = replace(RETRY, deadline_s=timeout_s)
         return retry(
-            lambda: ask(self.coordinator(key, of)), policy, ApiError, on_failure=on_failure
+            lambda: request(self.coordinator(key, of)), policy, ApiError, on_failure=on_failure
         )
 
     def call(
@@ -137,9 +137,9 @@ class ProtocolClient:
         versions: Versions | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> R:
-        """Send a request to a broker, or to any that can be reached, and return its response.
+        """Send a request to a broker, or to any bootstrap server, and return the response.
 
-        The version is the highest that both sides know, within `versions` if these are given.
+        The version is the highest that both sides support, within `versions` if these are given.
         """
         if node is not None:
             connection = self._connected((node.host, node.port))
@@ -149,7 +149,7 @@ class ProtocolClient:
 
     def _connected_to_any(self) -> BrokerConnection:
         problems = []
-        # One that is connected goes first: a bootstrap server that is down costs a timeout once.
+        # Connected servers first: a bootstrap server that is down costs its timeout only once.
         for address in sorted(self._addresses, key=lambda one: one not in self._connections):
             try:
                 return self._connected(address)

@@ -1,4 +1,4 @@
-"""SASL as a client speaks it: PLAIN (RFC 4616), and SCRAM (RFC 5802, RFC 7677) by scramp."""
+"""The client side of SASL: PLAIN (RFC 4616), and SCRAM (RFC 5802, RFC 7677) by scramp."""
 
 import ssl
 from collections.abc import Callable, Sequence
@@ -10,10 +10,10 @@ from asn1crypto.x509 import Certificate
 from strom.model.errors import UserError
 
 MAX_ITERATIONS: Final = 1_000_000
-"""The server chooses how much work the client does, before it has proved who it is.
+"""Bounds the work that a server can demand before it has authenticated itself.
 
 Kafka stores at most 16,384 iterations and OWASP recommends 600,000; a million takes up to a second.
-scramp alone accepts ten million. It refuses fewer than 4,096, the minimum of RFC 7677 and of Kafka.
+scramp accepts ten million. It rejects fewer than 4,096, the minimum of RFC 7677 and of Kafka.
 """
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -23,10 +23,10 @@ class AuthenticationFailed(UserError):
 
 
 class _Verbatim:
-    """A name or password that scramp takes as it is, where it would apply SASLprep (RFC 4013).
+    """A name or password that bypasses scramp's SASLprep (RFC 4013).
 
-    Kafka and its clients use the bytes of UTF-8. SASLprep would change some passwords, and refuse
-    those with characters that are newer than Unicode 3.2, such as most emoji.
+    Kafka and its clients use the UTF-8 bytes. SASLprep would change some passwords, and reject those with
+    characters newer than Unicode 3.2, such as most emoji.
     """
 
     def __init__(self, text: str) -> None:
@@ -59,12 +59,12 @@ class ScramExchange:
         self.mechanism: str = self._client.mechanism_name
 
     def first(self) -> bytes:
-        """The client's first message."""
+        """The client-first-message: user name and nonce."""
         message: str = self._client.get_client_first()
         return message.encode()
 
     def respond(self, challenge: bytes) -> bytes:
-        """The proof that the client knows the password."""
+        """The client-final-message, which proves that the client knows the password."""
         try:
             self._client.set_server_first(challenge.decode())
         except (scramp.ScramException, UnicodeDecodeError) as error:
@@ -86,7 +86,7 @@ class ScramExchange:
 def authenticate(
     mechanism: str, username: str, password: str, exchange: Callable[[bytes], bytes]
 ) -> None:
-    """Authenticate by one of MECHANISMS; `exchange` sends a message and returns the server's."""
+    """Authenticate by one of MECHANISMS; `exchange` sends a message and returns the response."""
     if mechanism == "PLAIN":
         exchange(f"\0{username}\0{password}".encode())
         return
@@ -104,9 +104,9 @@ def _make_client(mechanisms: Sequence[str], tls: ssl.SSLSocket | None) -> scramp
 
 
 def _is_bindable(tls: ssl.SSLSocket) -> bool:
-    """Whether both sides know which hash of the server's certificate is meant.
+    """Whether both sides agree on the hash function for the server's certificate.
 
-    RFC 5929, section 4.1, leaves it open for signatures that name no hash function, such as Ed25519.
+    RFC 5929, section 4.1, leaves it undefined for signatures without a hash function, such as Ed25519.
     PostgreSQL offers channel binding with them nevertheless, and then fails.
     """
     certificate = tls.getpeercert(binary_form=True)
@@ -114,7 +114,7 @@ def _is_bindable(tls: ssl.SSLSocket) -> bool:
         return False
     try:
         algorithm: str = Certificate.load(certificate).signature_algo
-    except ValueError:  # one that is newer than the library
+    except ValueError:  # an algorithm that asn1crypto does not know
         return False
     return algorithm in {"rsassa_pkcs1v15", "ecdsa"}
 

@@ -36,7 +36,7 @@ OFFSETS_WITH_LAG = Versions(1, 1)
 
 @dataclass(frozen=True)
 class ShareGroupInList:
-    """A share group in a list."""
+    """A share group in the response to ListGroups."""
 
     name: str
     state: str
@@ -44,7 +44,7 @@ class ShareGroupInList:
 
 @dataclass(frozen=True)
 class ShareMember:
-    """A member and what it may read."""
+    """A member with its assigned partitions."""
 
     id: str
     client_id: str
@@ -64,8 +64,8 @@ class ShareGroupDescription:
 
 
 @dataclass(frozen=True)
-class SharePlace:
-    """Where a group is in a partition; None where it has not begun."""
+class ShareProgress:
+    """How far a share group has come in a partition; None if it has not started."""
 
     start: int | None
     lag: int | None
@@ -78,30 +78,30 @@ class ShareGroupAdmin:
         self._wire = connection.protocol_client()
 
     def groups(self) -> list[ShareGroupInList]:
-        """All share groups, sorted."""
+        """All share groups, sorted by name."""
         found = {}
         request = ListGroupsRequest(types_filter=[SHARE])
         for node in self._wire.nodes():
-            answer = self._wire.call(
+            response = self._wire.call(
                 request, ListGroupsResponse, node, versions=LIST_GROUPS_BY_TYPE
             )
-            check(answer.error_code)
-            for one in answer.groups:
+            check(response.error_code)
+            for one in response.groups:
                 found[one.group_id] = ShareGroupInList(one.group_id, one.group_state)
         return [found[name] for name in sorted(found)]
 
     def describe(self, name: str) -> ShareGroupDescription | None:
         """Describe a share group; None if there is none of that name."""
 
-        def ask(node: BrokerNode) -> tuple[BrokerNode, DescribedGroup]:
+        def call(node: BrokerNode) -> tuple[BrokerNode, DescribedGroup]:
             request = ShareGroupDescribeRequest(group_ids=[name])
-            answer = self._wire.call(request, ShareGroupDescribeResponse, node)
-            (described,) = answer.groups
+            response = self._wire.call(request, ShareGroupDescribeResponse, node)
+            (described,) = response.groups
             if described.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 check(described.error_code, described.error_message)
             return node, described
 
-        node, found = self._wire.call_coordinator(name, ask)
+        node, found = self._wire.call_coordinator(name, call)
         if found.error_code:
             return None
         return ShareGroupDescription(
@@ -112,19 +112,19 @@ class ShareGroupAdmin:
             tuple(_member(member) for member in found.members),
         )
 
-    def places(self, name: str) -> dict[TopicPartition, SharePlace]:
-        """Where a group is in every partition that it reads or has read."""
+    def progress(self, name: str) -> dict[TopicPartition, ShareProgress]:
+        """Start offset and lag in every partition that the group reads or has read."""
 
-        def ask(node: BrokerNode) -> dict[TopicPartition, SharePlace]:
+        def request_offsets(node: BrokerNode) -> dict[TopicPartition, ShareProgress]:
             group = DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)
             request = DescribeShareGroupOffsetsRequest(groups=[group])
-            answer = self._wire.call(
+            response = self._wire.call(
                 request, DescribeShareGroupOffsetsResponse, node, versions=OFFSETS_WITH_LAG
             )
-            (found,) = answer.groups
+            (found,) = response.groups
             check(found.error_code, found.error_message)
             return {
-                TopicPartition(topic.topic_name, one.partition_index): SharePlace(
+                TopicPartition(topic.topic_name, one.partition_index): ShareProgress(
                     None if one.start_offset < 0 else one.start_offset,
                     None if one.start_offset < 0 else one.lag,
                 )
@@ -132,10 +132,10 @@ class ShareGroupAdmin:
                 for one in topic.partitions
             }
 
-        return dict(sorted(self._wire.call_coordinator(name, ask).items()))
+        return dict(sorted(self._wire.call_coordinator(name, request_offsets).items()))
 
-    def move(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have a group without members go on from other offsets."""
+    def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the start offsets of a group without members."""
         topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
         for (topic, index), offset in offsets.items():
             wanted = topics.setdefault(topic, AlterShareGroupOffsetsRequestTopic(topic_name=topic))
@@ -143,25 +143,25 @@ class ShareGroupAdmin:
                 AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
             )
 
-        def ask(node: BrokerNode) -> None:
+        def call(node: BrokerNode) -> None:
             request = AlterShareGroupOffsetsRequest(group_id=name, topics=list(topics.values()))
-            answer = self._wire.call(request, AlterShareGroupOffsetsResponse, node)
-            check(answer.error_code, answer.error_message)
-            for topic in answer.responses:
+            response = self._wire.call(request, AlterShareGroupOffsetsResponse, node)
+            check(response.error_code, response.error_message)
+            for topic in response.responses:
                 for one in topic.partitions:
                     check(one.error_code, one.error_message)
 
-        self._wire.call_coordinator(name, ask)
+        self._wire.call_coordinator(name, call)
 
     def delete(self, name: str) -> None:
-        """Delete a group without members, with all that is known of where it is."""
+        """Delete a group without members, with its offsets."""
 
-        def ask(node: BrokerNode) -> None:
+        def call(node: BrokerNode) -> None:
             request = DeleteGroupsRequest(groups_names=[name])
-            answer = self._wire.call(request, DeleteGroupsResponse, node)
-            check(answer.results[0].error_code)
+            response = self._wire.call(request, DeleteGroupsResponse, node)
+            check(response.results[0].error_code)
 
-        self._wire.call_coordinator(name, ask)
+        self._wire.call_coordinator(name, call)
 
 
 def _member(member: Member) -> ShareMember:

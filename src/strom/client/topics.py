@@ -18,7 +18,7 @@ CLUSTER_DEFAULT = -1
 
 @dataclass(frozen=True)
 class PartitionDescription:
-    """The replicas of a partition, and the offsets it holds."""
+    """The replicas of a partition, and its offsets if they were requested."""
 
     number: int
     leader: int | None
@@ -37,11 +37,11 @@ class TopicDescription:
     internal: bool
     partitions: tuple[PartitionDescription, ...]
     changed: Mapping[str, str]
-    """The settings that do not have Kafka's default value, in the broker's order."""
+    """The configuration that differs from Kafka's defaults, in the broker's order."""
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas the first partition has."""
+        """The number of replicas of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
 
 
@@ -53,7 +53,7 @@ class TopicAdmin:
         self._client: AdminClient = clients.admin()
 
     def names(self) -> list[str]:
-        """The names of all topics, sorted."""
+        """The names of all topics, internal ones included, sorted."""
         return sorted(self._clients.metadata(self._client).topics)
 
     def create(
@@ -65,7 +65,7 @@ class TopicAdmin:
         settings: Mapping[str, str] | None = None,
         assignment: Sequence[Sequence[int]] | None = None,
     ) -> None:
-        """Create a topic; what is not given follows the cluster's default."""
+        """Create a topic, with the cluster's defaults for what is not given."""
         from confluent_kafka.admin import NewTopic
 
         placement: dict[str, Any] = {"replication_factor": replication_factor or CLUSTER_DEFAULT}
@@ -78,11 +78,11 @@ class TopicAdmin:
         _finish(self._client.create_topics([topic], request_timeout=REQUEST_SECONDS))
 
     def delete(self, name: str) -> None:
-        """Delete a topic with all its records."""
+        """Delete a topic and all its records."""
         _finish(self._client.delete_topics([name], request_timeout=REQUEST_SECONDS))
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Raise the number of partitions to `total`."""
+        """Increase the number of partitions to `total`."""
         from confluent_kafka.admin import NewPartitions
 
         _finish(
@@ -92,7 +92,7 @@ class TopicAdmin:
         )
 
     def alter(self, name: str, settings: Mapping[str, str], reset: Iterable[str] = ()) -> None:
-        """Change settings of a topic, and reset others to the cluster's default."""
+        """Set configurations of a topic, and reset others to the cluster's default."""
         from confluent_kafka.admin import (
             AlterConfigOpType,
             ConfigEntry,
@@ -111,7 +111,7 @@ class TopicAdmin:
         _finish(self._client.incremental_alter_configs([resource], request_timeout=REQUEST_SECONDS))
 
     def describe(self, names: Sequence[str], *, offsets: bool = False) -> list[TopicDescription]:
-        """Describe topics, sorted by name; a KafkaException if one does not exist."""
+        """Describe topics, sorted by name; KafkaException if one does not exist."""
         from confluent_kafka import TopicCollection
         from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -144,7 +144,7 @@ class TopicAdmin:
 
 
 def describe_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
-    """confluent-kafka's TopicDescription; None if there is no such topic. This creates none."""
+    """confluent-kafka's TopicDescription; None if the topic does not exist. Never auto-creates it."""
     from confluent_kafka import KafkaException, TopicCollection
 
     try:
@@ -181,9 +181,9 @@ def create_topic(
 
 
 def wait_for_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
-    """The description of a topic that was just created: brokers of a cluster learn of it one by one.
+    """Wait until a topic that was just created is visible: its metadata reaches one broker after another.
 
-    None if it cannot be seen in time.
+    None if it is not visible in time.
     """
     deadline = time.monotonic() + timeout_s
     while (found := describe_topic(client, name, timeout_s)) is None or not found.partitions:
@@ -194,10 +194,7 @@ def wait_for_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
 
 
 def topic_id_text(topic_id: Any) -> str:
-    """A topic's id as Kafka's tools print it, which fits into URLs and file names.
-
-    librdkafka writes plain base64.
-    """
+    """A topic id as Kafka's tools print it: base64url, while librdkafka prints plain base64."""
     return str(topic_id).translate(str.maketrans("+/", "-_"))
 
 

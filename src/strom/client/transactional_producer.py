@@ -1,61 +1,56 @@
-"""A producer of confluent-kafka that fails in one way only: by raising a KafkaException.
+"""A confluent-kafka producer whose failures are always KafkaExceptions.
 
-When a transactional producer has been fenced off, confluent-kafka now and then throws its KafkaError
-itself, which is no exception (`except BaseException` lets it pass, and so does pytest), or Python
-notices that it returned and raised at once, and raises SystemError. Callers need not know.
+When a transactional producer has been fenced, confluent-kafka sometimes raises a bare KafkaError, which
+is not an exception (neither `except BaseException` nor pytest catches it), or returns a result with an
+exception set, which Python turns into SystemError.
 """
+
+# ruff: noqa: D102 - the methods are documented by Producer
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class TransactionalProducer(Producer):  # type: ignore[misc] # it has no types
-    """Every call that may hear of a fatal error raises it as KafkaException."""
+    """Every call that can meet a fatal error raises it as KafkaException."""
 
-    def poll(self, *given: Any, **named: Any) -> int:
-        """As Producer has it."""
-        left: int = sound(super().poll, *given, **named)
+    def poll(self, *args: Any, **options: Any) -> int:
+        left: int = raise_as_exception(super().poll, *args, **options)
         return left
 
-    def flush(self, *given: Any, **named: Any) -> int:
-        """As Producer has it."""
-        left: int = sound(super().flush, *given, **named)
+    def flush(self, *args: Any, **options: Any) -> int:
+        left: int = raise_as_exception(super().flush, *args, **options)
         return left
 
-    def init_transactions(self, *given: Any, **named: Any) -> None:
-        """As Producer has it."""
-        sound(super().init_transactions, *given, **named)
+    def init_transactions(self, *args: Any, **options: Any) -> None:
+        raise_as_exception(super().init_transactions, *args, **options)
 
-    def begin_transaction(self, *given: Any, **named: Any) -> None:
-        """As Producer has it."""
-        sound(super().begin_transaction, *given, **named)
+    def begin_transaction(self, *args: Any, **options: Any) -> None:
+        raise_as_exception(super().begin_transaction, *args, **options)
 
-    def send_offsets_to_transaction(self, *given: Any, **named: Any) -> None:
-        """As Producer has it."""
-        sound(super().send_offsets_to_transaction, *given, **named)
+    def send_offsets_to_transaction(self, *args: Any, **options: Any) -> None:
+        raise_as_exception(super().send_offsets_to_transaction, *args, **options)
 
-    def commit_transaction(self, *given: Any, **named: Any) -> None:
-        """As Producer has it."""
-        sound(super().commit_transaction, *given, **named)
+    def commit_transaction(self, *args: Any, **options: Any) -> None:
+        raise_as_exception(super().commit_transaction, *args, **options)
 
-    def abort_transaction(self, *given: Any, **named: Any) -> None:
-        """As Producer has it."""
-        sound(super().abort_transaction, *given, **named)
+    def abort_transaction(self, *args: Any, **options: Any) -> None:
+        raise_as_exception(super().abort_transaction, *args, **options)
 
 
-def sound(call: Callable[..., Answer], *given: Any, **named: Any) -> Answer:
-    """What the call returns; everything that it throws is an exception."""
+def raise_as_exception(call: Callable[..., T], *args: Any, **options: Any) -> T:
+    """The result of a call; anything that it raises becomes an exception."""
     try:
-        return call(*given, **named)
+        return call(*args, **options)
     except SystemError as error:
         reason = str(error.__cause__ or error)
     except BaseException:
         raise
-    except:  # noqa: E722 - what is thrown here is no exception, and nothing else catches it
-        reason = "the producer is of no use any more (fenced off by a successor, most likely)"
-    # Not inside of the handler: Python would chain this to something that is no exception.
+    except:  # noqa: E722 - a bare KafkaError, which nothing else catches
+        reason = "the producer cannot be used any more (most likely fenced by a newer one)"
+    # Outside of the handler: Python would chain this to an object that is not an exception.
     raise KafkaException(KafkaError(KafkaError._FATAL, reason, fatal=True))

@@ -34,51 +34,51 @@ class ListedTransaction:
 
 
 class TransactionAdmin:
-    """Asks the brokers that coordinate transactions."""
+    """The transactional ids of one cluster. Each failure is an ApiError with the broker's code."""
 
     def __init__(self, connection: KafkaClients) -> None:
         self._wire = connection.protocol_client()
 
     def transactions(self, states: tuple[str, ...] = ()) -> list[ListedTransaction]:
-        """All transactional ids, or those in these states, of all brokers."""
+        """The transactional ids of all brokers, in these states if any are given; sorted."""
         found: list[ListedTransaction] = []
         request = ListTransactionsRequest(state_filters=list(states))
         for node in self._wire.nodes():
-            answer = self._wire.call(request, ListTransactionsResponse, node)
-            check(answer.error_code)
-            if answer.unknown_state_filters:
-                raise UserError(f"There is no state {answer.unknown_state_filters[0]!r}.")
+            response = self._wire.call(request, ListTransactionsResponse, node)
+            check(response.error_code)
+            if response.unknown_state_filters:
+                raise UserError(f"Unknown transaction state {response.unknown_state_filters[0]!r}.")
             found += [
                 ListedTransaction(
                     one.transactional_id, node.id, one.producer_id, one.transaction_state
                 )
-                for one in answer.transaction_states
+                for one in response.transaction_states
             ]
         return sorted(found, key=lambda one: one.name)
 
     def describe(self, name: str) -> TransactionState:
-        """What its coordinator knows of a transactional id."""
+        """The state of a transactional id at its coordinator; UserError if it does not exist."""
 
-        def ask(node: BrokerNode) -> TransactionState:
+        def call(node: BrokerNode) -> TransactionState:
             request = DescribeTransactionsRequest(transactional_ids=[name])
-            answer = self._wire.call(request, DescribeTransactionsResponse, node)
-            (found,) = answer.transaction_states
+            response = self._wire.call(request, DescribeTransactionsResponse, node)
+            (found,) = response.transaction_states
             if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise UserError(
-                    f"There is no transactional id {name}. See: strom transactions list"
+                    f"Transactional id {name} does not exist. See: strom transactions list"
                 )
             check(found.error_code)
             return found
 
-        return self._wire.call_coordinator(name, ask, of=CoordinatorType.TRANSACTION)
+        return self._wire.call_coordinator(name, call, of=CoordinatorType.TRANSACTION)
 
     def abort(self, name: str) -> None:
         """Abort an open transaction and fence its producer, which has to initialize again."""
 
-        def ask(node: BrokerNode) -> None:
+        def call(node: BrokerNode) -> None:
             request = InitProducerIdRequest(
                 transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS
             )
             check(self._wire.call(request, InitProducerIdResponse, node).error_code)
 
-        self._wire.call_coordinator(name, ask, of=CoordinatorType.TRANSACTION)
+        self._wire.call_coordinator(name, call, of=CoordinatorType.TRANSACTION)

@@ -1,1 +1,1 @@
-"""Child processes, retries and locks between processes. Stands on `model` alone."""
+"""Child processes, retries and locks between processes. Imports only `model`."""

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, as `strom start` runs it; it can be killed."""
+"""A broker in a child process, as `strom start` runs it; it can be killed."""
 
 import json
 import os
@@ -18,11 +18,11 @@ PASSWORD = "amqp.password"  # noqa: S105 - the setting's name
 
 
 class BrokerProcess:
-    """`strom start` on a free port. The same data and port are used again by a second start().
+    """`strom start` on a free port. A second start() reuses the data and the port of the first.
 
-    It ends with this process, even if that is killed. `module` is what runs it, in case something has to
-    be changed before: see `python -m`. `options` are more of `strom start`'s own. With `passes_on`, its
-    standard error goes to this process's own, and `words()` has only the last lines.
+    It ends with this process, even if that is killed. `module` runs as `python -m`; a test names its own
+    to patch strom first. `options` are further options of `strom start`. With `passes_on`, its standard
+    error is copied to that of this process, and `words()` returns only the last lines.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class BrokerProcess:
         self.data = data or self._temporary or ""
         self.bootstrap_servers = ""
         self.amqp_url = ""
-        """What queue clients connect to, with `queues=True`."""
+        """The URL for AMQP clients, with `queues=True`."""
         self._amqp_port = -1 if queues else 0
         self._port = port
         definitions = BrokerSettings.definitions()
@@ -52,7 +52,7 @@ class BrokerProcess:
             if name in definitions and definitions[name].is_secret
         }
         self._config: str | None = None
-        # A file, for a test that reads it right after an event must find what was logged before that.
+        # A file, not a pipe: right after an event, a test must find everything logged before it.
         self._words = None if passes_on else tempfile.TemporaryFile("a+b")  # noqa: SIM115
         self._child = ChildProcess("strom start", (), stderr=self._words)
         self._program = (python, "-m", module)
@@ -60,12 +60,12 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """The process id; StartFailed if it was not started."""
         return self._child.pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with by itself; None while it runs, or after kill() and terminate()."""
+        """The exit code if it ended by itself; None while it runs, and after kill() and terminate()."""
         return self._child.exit_code
 
     @property
@@ -74,19 +74,19 @@ class BrokerProcess:
         return self._child.is_running
 
     def words(self) -> str:
-        """Everything that it has written to standard error, over all its lives."""
+        """Everything that it has written to standard error, over all starts."""
         if self._words is None:
             return self._child.last_lines()
         self._words.seek(0)
         return self._words.read().decode(errors="replace")
 
     def start(self) -> Self:
-        """Start it, and return when clients can connect; StartFailed, a RuntimeError, if it ends."""
+        """Start it, and return when clients can connect; StartFailed, a RuntimeError, if it exits."""
         self._child.command = self._command()
         ready = json.loads(self._child.start())
         self.bootstrap_servers = ready["bootstrap_servers"]
         self.amqp_url = ready["amqp_url"] or ""
-        if PASSWORD in self._secrets:  # masked in what the process prints
+        if PASSWORD in self._secrets:  # the child masks it in its output
             password = quote(self._secrets[PASSWORD], safe="")
             self.amqp_url = self.amqp_url.replace(":***@", f":{password}@")
         if self.amqp_url:
@@ -95,15 +95,15 @@ class BrokerProcess:
         return self
 
     def kill(self) -> None:
-        """End it as a power switch would: no goodbye, nothing written."""
+        """SIGKILL: it closes no connection and writes nothing."""
         self._child.kill()
 
     def terminate(self) -> int:
-        """Ask it to stop cleanly; its exit code."""
+        """SIGTERM, for a clean shutdown; its exit code."""
         return self._child.stop()
 
     def wait(self, timeout: float = STOP_S) -> int:
-        """Wait until it ends by itself; its exit code."""
+        """Wait until it exits by itself; its exit code."""
         return self._child.wait(timeout)
 
     def stop(self) -> None:
@@ -144,7 +144,7 @@ class BrokerProcess:
         return [*command, *self._options]
 
     def _secrets_file(self) -> str:
-        """Settings that `strom start` takes from no argument, in a file that only its owner reads."""
+        """A file, readable only by its owner, for the settings that are not allowed as arguments."""
         if self._config is None:
             descriptor, self._config = tempfile.mkstemp(prefix="strom-", suffix=".properties")
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:

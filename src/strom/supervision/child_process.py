@@ -1,7 +1,7 @@
-"""A child process: it reports when it is ready, its output is passed on, and it ends with its parent.
+"""A child process: it reports when it is ready, its output is forwarded, and it ends with its parent.
 
-A child is ready when it writes a line of JSON to its standard output. A port that accepts connections
-proves nothing: it may be another program's.
+A child is ready when it writes a line of JSON to its standard output. An open port proves nothing: it may
+belong to another program.
 """
 
 import contextlib
@@ -19,26 +19,27 @@ from strom.model.errors import StromError
 STOP_S = 30.0
 LAST_LINES = 20
 _JOIN_S = 2.0
-"""Output ends with the child, unless a process that it started has it too."""
+"""Pipes close with the child, unless a grandchild has inherited them."""
 
 
 class StartFailed(StromError, RuntimeError):
-    """A child process ended, or time was up, before it was ready."""
+    """A child process exited or timed out before it was ready."""
 
 
 def pass_on(line: str) -> None:
-    """Write a line of a child to this process's standard error."""
-    with contextlib.suppress(OSError, ValueError):  # closed: nobody reads it
+    """Write a line of a child to the standard error of this process."""
+    with contextlib.suppress(OSError, ValueError):  # standard error is closed
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
 
 class ChildProcess:
-    """A program that this process starts, any number of times, one after the other.
+    """A program that this process can start repeatedly, one instance at a time.
 
-    Its standard input is the lifeline (see `lifeline`). It runs in a session of its own: Ctrl-C is for
-    the parent, which then stops it in the right order. Standard error goes to the file `stderr`, if there
-    is one, and otherwise to `on_line`, line by line, as does standard output but for the ready line.
+    Its standard input is the lifeline (see `lifeline`). It runs in its own session, so that Ctrl-C
+    reaches only the parent, which stops its children in the right order. Standard error goes to the file
+    `stderr` if there is one. Otherwise `on_line` gets each line of it, and each of standard output but
+    the ready line.
     """
 
     def __init__(
@@ -67,12 +68,12 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; StromError if it was not started."""
+        """The process id; StartFailed if it was not started."""
         return self._started().pid
 
     @property
     def exit_code(self) -> int | None:
-        """What it ended with by itself; None while it runs, before `launch` and after `stop`."""
+        """The exit code if it ended by itself; None while it runs, before `launch` and after `stop`."""
         process = self._process
         return None if process is None else process.poll()
 
@@ -82,7 +83,7 @@ class ChildProcess:
         return self._process is not None and self.exit_code is None
 
     def start(self, timeout_s: float | None = None) -> str:
-        """Start it; returns the line by which it reports that it is ready. StartFailed if it does not."""
+        """Start it; returns its ready line. StartFailed if there is none within `timeout_s`."""
         self.launch()
         try:
             return self.wait_ready(timeout_s)
@@ -91,7 +92,7 @@ class ChildProcess:
             raise
 
     def launch(self) -> None:
-        """Start it without waiting; StartFailed if the operating system cannot."""
+        """Start it, without waiting until it is ready; StartFailed if the operating system cannot."""
         with self._lock:
             if self._is_closed:
                 raise StartFailed(f"{self.name} was stopped before it was started.")
@@ -117,7 +118,7 @@ class ChildProcess:
                 self._pumps.append(self._pump(process.stderr, self._take_stderr))
 
     def wait_ready(self, timeout_s: float | None = None) -> str:
-        """The line by which it reports that it is ready; StartFailed if none comes."""
+        """The ready line; StartFailed if it exits or times out first."""
         try:
             line = self._ready.result(timeout_s)
         except TimeoutError:
@@ -132,7 +133,7 @@ class ChildProcess:
         return line
 
     def last_lines(self) -> str:
-        """The end of what it has written to standard error."""
+        """The last lines that it has written to standard error."""
         if self._stderr is None:
             return "\n".join(self._last_lines)
         size = self._stderr.seek(0, os.SEEK_END)
@@ -141,21 +142,21 @@ class ChildProcess:
         return "\n".join(lines[-LAST_LINES:]).strip()
 
     def wait(self, timeout_s: float | None = None) -> int:
-        """Wait until it ends by itself; its exit code. subprocess.TimeoutExpired if it does not."""
+        """Wait until it exits by itself; its exit code. subprocess.TimeoutExpired if it does not."""
         code = self._started().wait(timeout_s)
         self._join()
         return code
 
     def kill(self) -> None:
-        """End it as a power switch does."""
+        """SIGKILL, which the child cannot handle."""
         self._end(lambda process: process.kill())
 
     def stop(self) -> int:
-        """Ask it to stop, kill it after `stop_s`; its exit code, 0 if it was not running."""
-        return self._end(_ask_to_stop)
+        """SIGTERM, then SIGKILL after `stop_s`; its exit code, 0 if it was not running."""
+        return self._end(_terminate)
 
     def close(self) -> None:
-        """Stop it for good: a start that another thread is about to make fails."""
+        """Stop it for good: a concurrent or later start fails."""
         with self._lock:
             self._is_closed = True
         self.stop()
@@ -184,8 +185,8 @@ class ChildProcess:
     def _pump(
         self, stream: IO[bytes] | None, take: Callable[[Iterator[str]], None]
     ) -> threading.Thread:
-        """Empty a pipe in a thread: one that nobody empties stops its writer when it is full."""
-        assert stream is not None  # noqa: S101 - a pipe was asked for
+        """Drain a pipe in a thread: a full pipe would block the child."""
+        assert stream is not None  # noqa: S101 - Popen was called with a PIPE
 
         def run() -> None:
             with stream:
@@ -215,8 +216,8 @@ class ChildProcess:
             pump.join(_JOIN_S)
 
 
-def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
-    if sys.platform == "win32":  # SIGTERM kills there; the end of the lifeline asks
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
+    if sys.platform == "win32":  # terminate() kills there, so close the lifeline instead
         if process.stdin is not None:
             process.stdin.close()
     else:

@@ -1,10 +1,10 @@
-"""A lock between processes, by a file: the native lock of `filelock` (flock, or LockFileEx on Windows).
+"""A file lock between processes: the native lock of `filelock` (flock, or LockFileEx on Windows).
 
-The operating system releases it with its holder, however that ends. That the file exists means nothing,
-and neither does the process id in it, which another process may have by now: it is for messages only.
+The operating system releases it when its holder ends, however it ends. Neither the existence of the file
+nor the process id in it means anything: the id may be reused, and is only for messages.
 
-It is `filelock.lock_descriptor` and not its `FileLock`, because a sink locks the very file that it writes
-to, and because FileLock falls back to the existence of a file where the file system has no flock.
+It uses `filelock.lock_descriptor` instead of `FileLock`, because a sink locks the file that it writes to,
+and because FileLock falls back to the existence of a file where the file system has no flock.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from strom.model.errors import StromError
 
 POLL_S = 0.005
 PROBE_S = 0.2
-"""`is_held` takes the lock for an instant: a lock that is held this long is held by a user."""
+"""`is_held` takes the lock for an instant; a lock held for longer than this has a real holder."""
 _TEXT_BYTES = 500
 
 
@@ -41,16 +41,16 @@ class ProcessLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock by closing its file."""
         os.close(self._descriptor)
 
 
 def acquire(
     path: str, *, wait: bool = False, sleep: Callable[[float], object] = time.sleep
 ) -> ProcessLock:
-    """Take a lock, creating its file if need be; LockHeld if another holds it, unless it is to `wait`.
+    """Take a lock, creating its file if necessary; LockHeld if another holds it, unless `wait`.
 
-    OSError where the file system cannot lock: a lock that excludes nobody would be worse than none.
+    OSError where the file system cannot lock: a lock without effect would be worse than none.
     """
     waited = 0.0
     while True:
@@ -78,14 +78,14 @@ def lock_open_file(descriptor: int, path: str) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock, after waiting until nobody else, in this process or another, does."""
+    """Hold a lock; waits while this or another process holds it."""
     with _holding(path, wait=True):
         yield
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a lock; LockHeld if somebody else does."""
+    """Hold a lock; LockHeld if this or another process already does."""
     with _holding(path, wait=False):
         yield
 
@@ -113,7 +113,7 @@ def _holding(path: Path, *, wait: bool) -> Iterator[None]:
 
 
 def _is_locked(descriptor: int, path: str) -> bool:
-    """Whether this descriptor has the lock now."""
+    """Try to lock a descriptor; whether it has the lock now."""
     try:
         return lock_descriptor(descriptor, blocking=False)
     except OSError as error:
@@ -125,7 +125,7 @@ def _is_locked(descriptor: int, path: str) -> bool:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the locked file is still the one of that name: one that was removed excludes nobody."""
+    """Whether the locked file is still at its path: the lock of a removed file has no effect."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -133,10 +133,10 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _write_holder(descriptor: int) -> None:
-    # The first byte is the one that Windows locks against reading.
+    # The text starts at the second byte: on Windows the lock prevents reading the first.
     since = datetime.now().astimezone().isoformat(" ", "seconds")
     text = f"\nprocess {os.getpid()} ({_command()}, since {since})\n"
-    with contextlib.suppress(OSError):  # on a full disk, messages do not name the holder
+    with contextlib.suppress(OSError):  # on a full disk, messages just do not name the holder
         os.ftruncate(descriptor, 0)
         os.write(descriptor, text.encode()[:_TEXT_BYTES])
 
@@ -153,7 +153,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _command() -> str:
-    """The program and its subcommand. No more arguments: one of them may be a secret."""
+    """The program and its subcommand. No further arguments: one may be a secret."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name
     words = [word for word in sys.argv[1:2] if word.isidentifier()]

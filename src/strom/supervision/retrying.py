@@ -1,4 +1,4 @@
-"""Runs a call by the retry policy: `retry` blocks its thread, `retry_async` the task."""
+"""Retries a call according to a RetryPolicy: `retry` blocks its thread, `retry_async` its task."""
 
 import asyncio
 import random
@@ -23,11 +23,10 @@ def retry(
     clock: Callable[[], float] = time.monotonic,
     chance: Callable[[], float] = random.random,
 ) -> T:
-    """The result of a call that is repeated while it raises `on`; the last error when time is up.
+    """The result of a call that is retried while it raises `on`; raises the last error at the deadline.
 
-    `sleep` is `event.wait` where stopping must be immediate: once the event is set, it returns True and
-    the last error is raised. `on_failure` gets each error and the pause that follows; what it raises ends
-    the retries.
+    Pass `event.wait` as `sleep` to stop at once: when the event is set, the last error is raised.
+    `on_failure` gets each error and the pause that follows; an exception from it ends the retries.
     """
     delays = policy.delays(clock, chance)
     while True:
@@ -53,7 +52,7 @@ async def retry_async(
     clock: Callable[[], float] = time.monotonic,
     chance: Callable[[], float] = random.random,
 ) -> T:
-    """`retry` for coroutines. Cancelling the task stops it at once."""
+    """`retry` for coroutines; cancel the task to stop at once."""
     delays = policy.delays(clock, chance)
     while True:
         try:

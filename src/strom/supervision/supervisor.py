@@ -1,4 +1,4 @@
-"""Keeps a child process running: one that ends is restarted, with backoff."""
+"""Keeps a child process running: restarts it with backoff when it exits."""
 
 import random
 import threading
@@ -13,7 +13,7 @@ RESTART = RetryPolicy(first_s=0.5, longest_s=30.0)
 
 
 class Supervisor:
-    """Runs a child from `start` to `stop`; `on_exit` gets a message whenever it ends by itself."""
+    """Runs a child from `start` to `stop`; `on_exit` gets a message whenever it exits by itself."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class Supervisor:
         self._thread = threading.Thread(target=self._run, name=child.name, daemon=True)
 
     def start(self) -> None:
-        """Start the child, without waiting for it."""
+        """Start the child, without waiting until it is ready."""
         self._thread.start()
 
     def wait_ready(self, timeout_s: float) -> str:
-        """The child's ready line; StartFailed if its first start failed, or takes too long."""
+        """The child's ready line; StartFailed if its first start failed or timed out."""
         try:
             return self._first_ready.result(timeout_s)
         except TimeoutError:
             raise StartFailed(f"{self._child.name} was not ready after {timeout_s:g} s.") from None
 
     def stop(self) -> None:
-        """Stop the child, and restart it no more."""
+        """Stop the child for good."""
         self._stopping.set()
         self._child.close()
         if self._thread.is_alive():
@@ -53,15 +53,15 @@ class Supervisor:
         while not self._stopping.is_set():
             began = time.monotonic()
             reason = self._run_once()
-            self._child.stop()  # closes the pipes of one that has ended
+            self._child.stop()  # closes the pipes of a child that has exited
             if self._stopping.is_set():
                 return
             pause = self._restarts.delay(time.monotonic() - began, self._chance())
-            self._on_exit(f"{reason} It restarts in {pause:.1f} s.")
+            self._on_exit(f"{reason} Restarting in {pause:.1f} s.")
             self._stopping.wait(pause)
 
     def _run_once(self) -> str:
-        """Run the child until it ends; what to report."""
+        """Run the child until it exits; the message to report."""
         try:
             line = self._child.start()
             if not self._first_ready.done():

@@ -20,7 +20,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    # The pytest plugin lives in this package: a test run that uses no broker should not load one.
+    # Lazily, because pytest imports this package for the plugin even where no test uses a broker.
     if name not in _MODULES:
         raise AttributeError(name)
     return getattr(importlib.import_module(_MODULES[name]), name)

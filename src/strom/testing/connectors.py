@@ -1,7 +1,7 @@
-"""Laws that every connector keeps: a suite that yours can be run through, with no broker.
+"""A conformance suite for connectors, which runs without a broker.
 
-Make a class of tests from `SourceLaws` or `SinkLaws`, say how the other side is filled and read,
-and pytest runs the laws:
+Derive a test class from `SourceLaws` or `SinkLaws`, implement how the external system is filled and read,
+and pytest runs the suite:
 
 ```python
 class TestMyFileSource(SourceLaws):
@@ -18,7 +18,7 @@ class TestMyFileSource(SourceLaws):
         return int(record.value)
 ```
 
-`SourceDriver` and `SinkDriver` call a task as the runtime does, for tests of your own.
+`SourceDriver` and `SinkDriver` call tasks as the runtime does, for your own tests.
 """
 
 import json
@@ -47,21 +47,21 @@ from strom.model.retries import RetryPolicy
 from strom.supervision.retrying import retry
 
 PATIENCE_S = 20.0
-"""How long a law waits for what must come."""
+"""How long a test waits for records, and retries a RetriableError."""
 QUIET_POLL_S = 2.5
-"""A poll with nothing to give returns within a second; this allows for a busy machine."""
+"""A poll without records returns within a second; this allows for a busy machine."""
 STOP_S = 5.0
 TOPIC = "laws"
 
 
 class StoredOffsets:
-    """What a source's offsets topic holds; it outlives the task, as the topic does."""
+    """The content of a source's offsets topic; it outlives the task, as the topic does."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, str] = {}
 
     def get(self, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """How far a partition was delivered."""
+        """The offset up to which a partition was delivered; None if nothing was."""
         text = self._offsets.get(_as_key(source_partition))
         return None if text is None else json.loads(text)
 
@@ -114,7 +114,7 @@ class _SinkContext:
 
 
 class SourceDriver:
-    """Runs all tasks of a source connector, one after the other, in this thread."""
+    """Runs all tasks of a source connector in this thread, in turn."""
 
     def __init__(
         self,
@@ -133,16 +133,16 @@ class SourceDriver:
         ]
 
     def start(self) -> None:
-        """Open every task; RetriableError is tried again for a while."""
+        """Start every task; a RetriableError is retried for PATIENCE_S."""
         for task in self.tasks:
             _until_it_works(task.start)
 
     def poll(self) -> list[SourceRecord]:
-        """One poll of every task, none of it delivered yet."""
+        """Poll every task once; the records count as not delivered."""
         return [record for task in self.tasks for record in _until_it_works(task.poll) or ()]
 
     def read(self, count: int, *, deliver: bool = True) -> list[SourceRecord]:
-        """Poll until so many records came (or patience ends); they are delivered one poll at a time."""
+        """Poll until `count` records arrived or PATIENCE_S passed; deliver each poll before the next."""
         records: list[SourceRecord] = []
         deadline = time.monotonic() + PATIENCE_S
         while len(records) < count and time.monotonic() < deadline:
@@ -154,14 +154,14 @@ class SourceDriver:
         return records
 
     def store_idle_offsets(self) -> None:
-        """Store what tasks say of their progress without records; all that came must be delivered."""
+        """Store the offsets that tasks report without records; all records must be delivered before."""
         for task in self.tasks:
             pairs = task.idle_offsets()
             if pairs:
                 task.delivered(self.offsets.keep_pairs(pairs))
 
     def stop(self) -> None:
-        """End every task."""
+        """Signal `context.stopping`, then stop every task."""
         self.context.stopping.set()
         for task in self.tasks:
             task.stop()
@@ -170,7 +170,7 @@ class SourceDriver:
 class SinkDriver:
     """Runs one task of a sink connector in this thread.
 
-    `topic_id` is the id of all topics; with another one they are recreated topics.
+    `topic_id` is the id of all topics; another id stands for recreated topics.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class SinkDriver:
         )
 
     def start(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Open the task with its partitions; returns the positions that it goes on from."""
+        """Start the task and assign its partitions; returns the positions that it resumes from."""
         _until_it_works(self.task.start)
         positions: Mapping[TopicPartition, int] = _until_it_works(
             lambda: self.task.open(partitions)
@@ -198,17 +198,17 @@ class SinkDriver:
         return positions
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Hand over records; the same again while the other side is away."""
+        """Put records; the same batch again while the task raises RetriableError."""
         _until_it_works(lambda: self.task.put(records))
 
     def flush(self, ends: Mapping[TopicPartition, int] | None = None) -> None:
-        """Have everything stored; `ends` are the offsets behind what was put or skipped."""
+        """Flush; `ends` are the offsets after the last record that was put or skipped."""
         if ends is not None:
             self.task.advance(ends)
         _until_it_works(self.task.flush)
 
     def stop(self, partitions: Sequence[TopicPartition] = ()) -> None:
-        """Give the partitions back and end the task."""
+        """Revoke the partitions and stop the task."""
         self.context.stopping.set()
         if partitions:
             self.task.close(partitions)
@@ -216,22 +216,22 @@ class SinkDriver:
 
 
 class _SettingsLaws(ABC):
-    """What holds for the settings of sources and sinks alike."""
+    """The tests of settings, for sources and sinks."""
 
     connector: ClassVar[type[Any]]
     misspelt: ClassVar[tuple[str, str] | None] = None
-    """A setting as one mistypes it, and its right name; else a letter is taken off one."""
+    """A misspelt setting and its correct name; by default the last letter of one is removed."""
 
     @abstractmethod
     def settings(self, folder: Path) -> Mapping[str, str]:
-        """The connector's own settings, for an other side that lives in this folder."""
+        """The connector's settings, for an external system that lives in this folder."""
 
     def take_away(self, folder: Path) -> bool:
-        """Make the other side unreachable. False (the default): it cannot be, the law is skipped."""
+        """Make the external system unreachable. False (the default) skips the test."""
         return False
 
     def bring_back(self, folder: Path) -> None:
-        """Undo `take_away`."""
+        """Make the external system reachable again, after `take_away`."""
         raise NotImplementedError
 
     def test_an_unknown_setting_is_refused_with_the_nearest_right_one(self, tmp_path: Path) -> None:
@@ -265,15 +265,15 @@ class _SettingsLaws(ABC):
 
 
 class SourceLaws(_SettingsLaws):
-    """The laws of sources. The other side lives in, or is named after, the test's own folder."""
+    """The suite for sources. The external system lives in, or is named after, the test's folder."""
 
     connector: ClassVar[type[SourceConnector[Any]]]
     ordered: ClassVar[bool] = True
-    """Whether items come in the order in which they were seeded."""
+    """Whether records arrive in the order in which they were seeded."""
 
     @abstractmethod
     def seed(self, folder: Path, items: Sequence[int]) -> None:
-        """Make these numbered items appear on the other side, after those that are there."""
+        """Add these numbered items to the external system, after the existing ones."""
 
     @abstractmethod
     def item(self, record: SourceRecord) -> int:
@@ -338,7 +338,7 @@ class SourceLaws(_SettingsLaws):
         records = first.read(6, deliver=False)
         first.stop()
         if not self.connector.exactly_once:
-            pytest.skip("this source does not repeat itself exactly from any offset")
+            pytest.skip("this source is at least once")
         offsets = StoredOffsets()
         offsets.keep(records[:4])
         second = self._driver(tmp_path, offsets)
@@ -384,13 +384,13 @@ class SourceLaws(_SettingsLaws):
 
 
 class SinkLaws(_SettingsLaws):
-    """The laws of sinks. The other side lives in, or is named after, the test's own folder."""
+    """The suite for sinks. The external system lives in, or is named after, the test's folder."""
 
     connector: ClassVar[type[SinkConnector[Any]]]
     exactly_once: ClassVar[bool] = False
     """Whether it stores positions together with the data."""
     ordered: ClassVar[bool] = True
-    """Whether `stored` gives the items back in the order in which they were put."""
+    """Whether `stored` returns the items in the order in which they were put."""
 
     @abstractmethod
     def value(self, item: int) -> tuple[Schema | None, Any]:
@@ -402,7 +402,7 @@ class SinkLaws(_SettingsLaws):
 
     @abstractmethod
     def stored(self, folder: Path) -> Sequence[int]:
-        """The items that are safely on the other side, read without the task's help."""
+        """The items that are durable in the external system, read without the task."""
 
     def record(self, item: int, *, partition: int = 0) -> SinkRecord:
         """The record of an item; its offset is the item."""
@@ -531,7 +531,7 @@ class SinkLaws(_SettingsLaws):
 
         assert _is_waited_for(put_and_flush)
         self.bring_back(tmp_path)
-        if self.exactly_once:  # as the runtime does: the task is opened anew, at its own position
+        if self.exactly_once:  # as the runtime does: a new task resumes at its stored position
             _abandon(driver)
             driver, position = self._driver(tmp_path)
             self._put(driver, range(position, 6))
@@ -553,13 +553,13 @@ def _as_key(source_partition: Mapping[str, Any]) -> str:
 
 
 def _until_it_works(call: Any) -> Any:
-    """What the runtime does about RetriableError: the same call again after a pause."""
+    """Retry on RetriableError, as the runtime does."""
     policy = RetryPolicy(first_s=0.1, longest_s=0.1, deadline_s=PATIENCE_S)
     return retry(call, policy, RetriableError)
 
 
 def _is_waited_for(*calls: Any) -> bool:
-    """Whether one of the calls says that the other side is away, by RetriableError and no other."""
+    """Whether one of the calls raises RetriableError, and none any other error."""
     for _ in range(3):
         for call in calls:
             try:
@@ -570,6 +570,6 @@ def _is_waited_for(*calls: Any) -> bool:
 
 
 def _abandon(driver: SinkDriver) -> None:
-    """Let go of a task as a crash does: no flush, no close; its connections end."""
+    """Abandon a task as a crash does: no flush, no close; its connections end."""
     driver.context.stopping.set()
     driver.task.stop()

@@ -1,4 +1,4 @@
-"""A broker inside the test's own process, in a thread of its own."""
+"""A broker in the process of the test, in a thread."""
 
 import asyncio
 import contextlib
@@ -9,12 +9,12 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from strom.app import Node, Ready
+from strom.app import Node, StartReport
 from strom.model.broker_settings import BrokerSettings
 from strom.server.event_loop import loop_factory
 
 FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
-"""A test has no use for a group that waits three seconds for more members."""
+"""By default a new group waits three seconds for more members, which only delays a test."""
 START_SECONDS = 30
 
 
@@ -24,9 +24,9 @@ class LocalBroker:
     with LocalBroker() as broker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-    Its data lives in a temporary folder that goes with it, unless `data` names one that stays.
-    With `queues=True` queue clients can connect too, to `broker.amqp_url`.
-    Settings go by their Kafka names: LocalBroker(settings={"auto.create.topics.enable": "false"}).
+    Its data lives in a temporary folder that stop() removes, unless `data` names a folder to keep. With
+    `queues=True` AMQP clients can connect to `broker.amqp_url`.
+    Settings have Kafka's names: LocalBroker(settings={"auto.create.topics.enable": "false"}).
     """
 
     def __init__(
@@ -47,35 +47,35 @@ class LocalBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
-        self._ready: Ready | None = None
+        self._ready: StartReport | None = None
         self._error: BaseException | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to, as in `127.0.0.1:40123`."""
+        """The address for Kafka clients, as in `127.0.0.1:40123`."""
         if self._ready is None:
             raise RuntimeError("the broker is not running: use it in a `with`, or call start()")
         return self._ready.bootstrap_servers
 
     @property
     def amqp_url(self) -> str:
-        """What queue clients connect to, as in `amqp://guest:guest@127.0.0.1:40124/%2F`."""
+        """The URL for AMQP clients, as in `amqp://guest:guest@127.0.0.1:40124/%2F`."""
         if self._ready is None or self._ready.amqp_url is None:
-            raise RuntimeError("the broker has no queues: start it by LocalBroker(queues=True)")
+            raise RuntimeError("AMQP is disabled: use LocalBroker(queues=True)")
         return self._ready.amqp_url
 
     @property
     def management_url(self) -> str:
-        """Where the management interface of queues is, as in `http://127.0.0.1:40125`."""
+        """The URL of the management interface of queues, as in `http://127.0.0.1:40125`."""
         if self._ready is None or self._ready.management_url is None:
-            raise RuntimeError("the broker has no queues: start it by LocalBroker(queues=True)")
+            raise RuntimeError("AMQP is disabled: use LocalBroker(queues=True)")
         return self._ready.management_url
 
     @property
     def metrics_url(self) -> str:
-        """What Prometheus scrapes, as in `http://127.0.0.1:40126/metrics`."""
+        """The URL for Prometheus to scrape, as in `http://127.0.0.1:40126/metrics`."""
         if self._ready is None or self._ready.metrics_url is None:
-            raise RuntimeError("the broker serves no metrics: set metrics.port to -1")
+            raise RuntimeError("metrics are disabled: set metrics.port to -1 for a free port")
         return self._ready.metrics_url
 
     @property
@@ -97,7 +97,7 @@ class LocalBroker:
     def stop(self) -> None:
         """Stop it cleanly, and remove its temporary folder."""
         if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop has already ended
                 self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread is not None:
             self._thread.join()
@@ -121,7 +121,7 @@ class LocalBroker:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - told to whoever called start()
+        except BaseException as error:  # noqa: BLE001 - raised by start()
             self._error = error
         finally:
             self._started.set()

@@ -2,7 +2,7 @@
 
 
 class ManualClock:
-    """Time of day under a test's control; `strom.model.clock.Clock` to everyone else."""
+    """A `strom.model.clock.Clock` whose time only the test advances."""
 
     def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = start_ms
@@ -12,7 +12,7 @@ class ManualClock:
         return self._now_ms
 
     def advance(self, ms: int) -> None:
-        """Let time pass; it never goes back."""
+        """Advance the time; ValueError for a negative step."""
         if ms < 0:
             raise ValueError("time does not go back")
         self._now_ms += ms

@@ -1,4 +1,4 @@
-"""The pytest plugin that comes with strom: a fixture `broker`, one fresh broker for a test."""
+"""strom's pytest plugin: the fixture `broker`, a fresh broker for each test."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

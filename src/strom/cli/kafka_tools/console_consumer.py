@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.consume import print_records
 from strom.cli.kafka_tools.console_format import FORMATTER_PROPERTIES, ConsoleFormat
 from strom.cli.kafka_tools.flags import properties_of, server_flags
@@ -20,7 +20,7 @@ from strom.cli.reading import (
     Limits,
     group_settings,
     partitions_of,
-    plan_spans,
+    resolve_ranges,
 )
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition, is_internal
@@ -76,7 +76,7 @@ def kafka_console_consumer(
     max_messages: int | None,
     timeout_ms: int | None,
     isolation_level: str,
-    connection: Connection,
+    connection: CliConnection,
     **printing: Any,
 ) -> None:
     """Read a topic and write it to standard output."""
@@ -97,23 +97,23 @@ def kafka_console_consumer(
         if not found:
             notice(f"Note: there is no topic {topic or include} yet; waiting for it.")
         committed = isolation_level == "read_committed"
-        spans = plan_spans(connection, found, wanted, committed=committed)
-        reader = AssignedReader(consumer, spans, find)
-    print_records(consumer, reader, formatter, limits, on_end=_tell_total)
+        ranges = resolve_ranges(connection, found, wanted, committed=committed)
+        reader = AssignedReader(consumer, ranges, find)
+    print_records(consumer, reader, formatter, limits, on_end=_print_total)
 
 
-def _tell_total(printed: int) -> None:
+def _print_total(printed: int) -> None:
     notice(f"Processed a total of {printed} messages")
 
 
 def _finder(
-    connection: Connection,
+    connection: CliConnection,
     consumer: "Consumer",
     topic: str | None,
     include: str | None,
     partition: int | None,
 ) -> Callable[[], Sequence[TopicPartition]]:
-    """A function that lists the partitions to read, as many as there are by now."""
+    """A function that lists the partitions to read that exist at the moment."""
     pattern = topic_pattern(include) if include is not None else None
 
     def find() -> list[TopicPartition]:
@@ -172,7 +172,7 @@ def _console_format(
     value_deserializer: str | None,
     skip_message_on_error: bool,
 ) -> ConsoleFormat:
-    del skip_message_on_error  # No record can fail to be shown as text.
+    del skip_message_on_error  # every record can be printed as text
     if formatter is not None and not formatter.endswith("DefaultMessageFormatter"):
         raise UserError(f"There is no formatter {formatter} here, only the default one.")
     properties = properties_of(formatter_properties, formatter_config, FORMATTER_PROPERTIES)
@@ -184,5 +184,5 @@ def _console_format(
 
 
 def _no_limit_below_zero(number: int | None) -> int | None:
-    """Kafka's tools take -1 for "no limit"."""
+    """A negative number means no limit in Kafka's tools."""
     return None if number is None or number < 0 else number

@@ -60,7 +60,7 @@ DESERIALIZERS: dict[str, Deserializer] = {
 
 @dataclass(frozen=True)
 class ConsoleFormat:
-    """The formatter's properties; on a terminal, control codes in records are made visible."""
+    """The formatter's properties; on a terminal, control codes in records are escaped."""
 
     properties: dict[str, str] = field(default_factory=dict)
     terminal: bool = False

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.kafka_tools.flags import is_true, properties_of, server_flags
 from strom.cli.outgoing import LineFormat
 from strom.cli.produce import CODECS, numbered_line
-from strom.cli.sending import Sender, read_lines
+from strom.cli.sending import RecordSender, read_lines
 from strom.model.errors import UserError
 
 # Kafka's name of each reader property, the field of LineFormat, and how its text is read.
@@ -79,13 +79,13 @@ def kafka_console_producer(
     reader_properties: tuple[str, ...],
     reader_config: Path | None,
     sync: bool,
-    connection: Connection,
+    connection: CliConnection,
     **client_flags: Any,
 ) -> None:
     """Read lines from standard input and send them to a topic."""
     line_format = _line_format(properties_of(reader_properties, reader_config, READER_PROPERTIES))
     interactive = sys.stdin.isatty()
-    sender = Sender(connection, topic, _client_settings(client_flags))
+    sender = RecordSender(connection, topic, _client_settings(client_flags))
     try:
         lines = read_lines([], prompt=">" if interactive else None)
         for number, line in enumerate(lines, 1):

@@ -1,6 +1,6 @@
-"""`strom kafka-consumer-groups`: Kafka's group tool, and what it prints.
+"""`strom kafka-consumer-groups`: Kafka's group tool, with the same output.
 
-Unlike Kafka's own, it ends with exit code 1 when something failed, so that scripts notice.
+Unlike Kafka's, it exits with code 1 after an error, so that scripts notice.
 """
 
 import time
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_bounds
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.kafka_tools.group_tables import (
@@ -64,7 +64,7 @@ _JAVA = {
     ),
     ErrorCode.NON_EMPTY_GROUP: ("GroupNotEmptyException", "The group is not empty."),
 }
-"""The exceptions of Java's client, with their texts."""
+"""The exceptions of the Java client, with their messages."""
 
 
 @click.command("kafka-consumer-groups")
@@ -110,7 +110,7 @@ _JAVA = {
 @click.option("--export", is_flag=True, help="Print topic,partition,offset, for --from-file.")
 @click.option("--timeout", type=int, help="Accepted and ignored.")
 @server_flags(config_flags=("--command-config",))
-def kafka_consumer_groups(connection: Connection, **options: Any) -> None:
+def kafka_consumer_groups(connection: CliConnection, **options: Any) -> None:
     """List, describe, move and delete consumer groups."""
     chosen = [action for action in ACTIONS if options[action]]
     if len(chosen) != 1:
@@ -149,7 +149,7 @@ def _names(admin: GroupAdmin, options: dict[str, Any]) -> list[str]:
 # --- list and describe ---------------------------------------------------------------------------
 
 
-def _list(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+def _list(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     found = [group for group in admin.groups() if _passes(group, options)]
     titles = [title for title in ("TYPE", "STATE") if options[title.lower()]]
     if titles:
@@ -171,7 +171,7 @@ def _passes(group: ListedGroup, options: dict[str, Any]) -> bool:
     return True
 
 
-def _describe(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+def _describe(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     if sum(bool(options[kind]) for kind in ("members", "offsets", "state")) > 1:
         raise click.UsageError(
             "Option [describe] takes at most one of --members, --offsets, --state."
@@ -196,13 +196,13 @@ def _print_group(admin: GroupAdmin, group: GroupDescription, options: dict[str, 
     elif options["state"]:
         click.echo(state_table(group, verbose=options["verbose"]))
     else:
-        click.echo(offsets_table(group.name, admin.progress(group), verbose=options["verbose"]))
+        click.echo(offsets_table(group.name, admin.lags(group), verbose=options["verbose"]))
 
 
 # --- delete --------------------------------------------------------------------------------------
 
 
-def _delete(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+def _delete(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     deleted, failed = [], {}
     for name in _names(admin, options):
         try:
@@ -225,7 +225,7 @@ def _delete(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) 
     click.get_current_context().exit(1)
 
 
-def _delete_offsets(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+def _delete_offsets(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     if len(options["group"]) != 1 or not options["topic"]:
         raise click.UsageError("Option [delete-offsets] takes these options: [group], [topic]")
     (name,) = options["group"]
@@ -288,7 +288,7 @@ def _check_reset(options: dict[str, Any]) -> None:
         raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
-def _reset(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+def _reset(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     moved: dict[str, dict[TopicPartition, int]] = {}
     for name in _names(admin, options):
         state = admin.describe(name).state
@@ -306,7 +306,7 @@ def _reset(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -
 
 
 def _moved(
-    connection: Connection, admin: GroupAdmin, group: str, options: dict[str, Any]
+    connection: CliConnection, admin: GroupAdmin, group: str, options: dict[str, Any]
 ) -> dict[TopicPartition, int]:
     if options["from_file"]:
         return within_bounds(admin, _read_plan(options["from_file"], group))

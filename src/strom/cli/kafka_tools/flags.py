@@ -1,4 +1,4 @@
-"""What Kafka's tools have in common: how they name the broker, and their properties."""
+"""The flags that Kafka's tools have in common: brokers and properties."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -60,7 +60,7 @@ def server_flags(*property_flags: str, config_flags: tuple[str, ...]) -> Callabl
 def choose_servers(
     bootstrap_server: str | None, broker_list: str | None, zookeeper: str | None
 ) -> str:
-    """The broker's address, with a friendly word about the flags of former days."""
+    """The bootstrap servers; prints a note about obsolete flags."""
     servers = bootstrap_server or broker_list or DEFAULT_SERVERS
     if zookeeper is not None:
         notice(
@@ -75,7 +75,7 @@ def choose_servers(
 def properties_of(
     assignments: tuple[str, ...], config_file: Path | None, known: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Properties from a file and from flags, the flags win; unknown names are pointed out."""
+    """Properties from a file and from flags, which take precedence; unknown names are reported."""
     found = parse_properties(config_file.read_text("utf-8")) if config_file else {}
     found |= dict(map(parse_assignment, assignments))
     for name in found.keys() - known.keys():
@@ -84,5 +84,5 @@ def properties_of(
 
 
 def is_true(text: str) -> bool:
-    """Java's idea of a boolean: `true` in any case is true, all else is false."""
+    """Java's Boolean.parseBoolean: `true` in any case is true, everything else is false."""
     return text.strip().lower() == "true"

@@ -1,9 +1,9 @@
-"""The tables of `kafka-consumer-groups`, to the last blank as Kafka prints them."""
+"""The tables of `kafka-consumer-groups`, character by character as Kafka prints them."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from strom.client.groups import GroupDescription, GroupMember, Progress
+from strom.client.groups import GroupDescription, GroupMember, PartitionLag
 from strom.model.topics import TopicPartition
 
 NONE = "-"
@@ -16,7 +16,7 @@ _INSTANCE = 17
 
 
 def groups_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The list of groups with a few things about each."""
+    """The list of groups with further columns."""
     width = max([_NAME, *(len(name) for name, *_ in rows)]) + _GAP
     lines = [["GROUP", *titles], *rows]
     return "\n".join(
@@ -25,8 +25,8 @@ def groups_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str:
-    """How far a group has read."""
+def offsets_table(group: str, rows: Sequence[PartitionLag], *, verbose: bool) -> str:
+    """The offsets and lag of a group."""
     head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
     head += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
     table = [head, *(_offset_cells(group, row) for row in rows)]
@@ -39,7 +39,7 @@ def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str
     return "\n" + "\n".join(_aligned(table, widths))
 
 
-def _offset_cells(group: str, row: Progress) -> list[str]:
+def _offset_cells(group: str, row: PartitionLag) -> list[str]:
     member = row.member
     return [
         group,
@@ -108,7 +108,7 @@ def state_table(group: GroupDescription, *, verbose: bool) -> str:
 
 
 def deleted_table(rows: Sequence[tuple[str, int | None, str]]) -> str:
-    """What became of offsets that were to be deleted."""
+    """The result of deleting offsets."""
     table = [["TOPIC", "PARTITION", "STATUS"]]
     table += [[topic, _cell(partition), status] for topic, partition, status in rows]
     width = max(_NAME, *(len(topic) for topic, *_ in table))
@@ -118,7 +118,7 @@ def deleted_table(rows: Sequence[tuple[str, int | None, str]]) -> str:
 
 
 def moved_table(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
-    """Where groups go on."""
+    """The new offsets of groups."""
     table = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
     for group, offsets in moved.items():
         for partition, offset in offsets.items():
@@ -127,7 +127,7 @@ def moved_table(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
 
 
 def moved_lines(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
-    """Where groups go on, as a file that can be given back; of several groups with their names."""
+    """The new offsets as CSV for --from-file; for several groups, with their names."""
     lines = []
     for group, offsets in moved.items():
         for one, offset in offsets.items():
@@ -137,7 +137,7 @@ def moved_lines(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
 
 
 def _quoted(name: str) -> str:
-    # Kafka's CSV writer puts long texts in quotes, for it looks no further for a need of them.
+    # Kafka's CSV writer (Jackson) quotes texts of more than 24 characters without inspecting them.
     return f'"{name}"' if len(name) > _LONGEST_PLAIN else name
 
 
@@ -146,7 +146,7 @@ def _cell(number: int | None) -> str:
 
 
 def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int | None]) -> list[str]:
-    """Columns of at least these widths; 0 for as wide as a name, None for as wide as it is."""
+    """Columns of at least these widths; 0 stands for the width of names, None for no padding."""
     columns = [
         0 if width is None else max(width or _NAME, *(len(line[index]) for line in table))
         for index, width in enumerate(widths)

@@ -1,4 +1,4 @@
-"""Times and durations as Kafka's tools take them."""
+"""Times and durations as Kafka's tools parse them."""
 
 import re
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ _UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
 
 
 def parse_datetime_ms(text: str) -> int:
-    """`2026-11-15T08:00:00.000`, in UTC unless it says otherwise, as milliseconds since 1970."""
+    """`2026-11-15T08:00:00.000`, in UTC unless it has an offset, as milliseconds since 1970."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -22,7 +22,7 @@ def parse_datetime_ms(text: str) -> int:
 
 
 def parse_duration_ms(text: str) -> int:
-    """`P1DT2H30M5S` as milliseconds."""
+    """A duration such as `P1DT2H30M5S` in milliseconds."""
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):
         raise UserError(f"{text!r} is no duration, as P1DT2H30M is")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import click
 
-from strom.cli.connection import Connection
+from strom.cli.connection import CliConnection
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment
@@ -41,7 +41,7 @@ ACTIONS = ("list", "describe", "create", "alter", "delete")
 @click.option("--under-replicated-partitions", is_flag=True, help="Only those behind.")
 @click.option("--unavailable-partitions", is_flag=True, help="Only those without a leader.")
 @server_flags(config_flags=("--command-config",))
-def kafka_topics(connection: Connection, **options: Any) -> None:
+def kafka_topics(connection: CliConnection, **options: Any) -> None:
     """Create, delete, describe or change a topic."""
     chosen = [action for action in ACTIONS if options[action]]
     if len(chosen) != 1:
@@ -139,7 +139,7 @@ _RUN = {
 
 
 def _matching(admin: TopicAdmin, options: dict[str, Any]) -> list[str]:
-    """The topics that the pattern of --topic fits, or all."""
+    """The topics that match the pattern of --topic, or all."""
     names = [
         name for name in admin.names() if not (options["exclude_internal"] and is_internal(name))
     ]
@@ -150,7 +150,7 @@ def _matching(admin: TopicAdmin, options: dict[str, Any]) -> list[str]:
 
 
 def topic_pattern(text: str) -> re.Pattern[str]:
-    """A pattern as Kafka reads it: commas stand for `or`, quotes around it are dropped."""
+    """A pattern as Kafka parses it: a comma means `or`, surrounding quotes are removed."""
     try:
         # Not RE2: Kafka's tools know look-around, `(?!__).*` above all, and a pattern that takes
         # forever keeps only the command busy that it was given to.
@@ -194,8 +194,8 @@ def _shown_partitions(
 
 
 def _partition_line(topic: str, partition: PartitionDescription) -> str:
-    # librdkafka cannot ask for the eligible leader replicas. While all replicas are in sync there
-    # are none; otherwise Kafka's own tool says N/A too when a broker does not tell.
+    # librdkafka cannot request the eligible leader replicas (KIP-966). While all replicas are in sync
+    # there are none; otherwise Kafka's tool prints N/A too if a broker does not report them.
     eligible = "" if len(partition.in_sync) == len(partition.replicas) else "N/A"
     leader = "none" if partition.leader is None else partition.leader
     return (
