@@ -17,7 +17,7 @@ CLUSTER_DEFAULT = -1
 
 
 @dataclass(frozen=True)
-class PartitionDescription:
+class Partition:
     """The replicas of a partition, and the offsets it holds."""
 
     number: int
@@ -35,7 +35,7 @@ class TopicDescription:
     name: str
     topic_id: str
     internal: bool
-    partitions: tuple[PartitionDescription, ...]
+    partitions: tuple[Partition, ...]
     changed: Mapping[str, str]
     """The settings that do not have Kafka's default value, in the broker's order."""
 
@@ -223,7 +223,7 @@ def _description(
     for partition in topic.partitions:
         earliest, latest = ranges.get((topic.name, partition.id), (None, None))
         partitions.append(
-            PartitionDescription(
+            Partition(
                 number=partition.id,
                 leader=partition.leader.id if partition.leader else None,
                 replicas=tuple(node.id for node in partition.replicas),

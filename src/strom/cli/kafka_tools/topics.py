@@ -10,7 +10,7 @@ from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import error_name, kafka_exceptions
-from strom.client.topics import PartitionDescription, TopicAdmin, TopicDescription
+from strom.client.topics import Partition, TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.patterns import UserPattern, compile_pattern
 from strom.model.topics import is_internal
@@ -179,9 +179,7 @@ def _topic_line(topic: TopicDescription) -> str:
     )
 
 
-def _shown_partitions(
-    topic: TopicDescription, options: dict[str, Any]
-) -> Iterator[PartitionDescription]:
+def _shown_partitions(topic: TopicDescription, options: dict[str, Any]) -> Iterator[Partition]:
     for partition in topic.partitions:
         behind = len(partition.in_sync) < len(partition.replicas)
         if options["under_replicated_partitions"] and not behind:
@@ -191,7 +189,7 @@ def _shown_partitions(
         yield partition
 
 
-def _partition_line(topic: str, partition: PartitionDescription) -> str:
+def _partition_line(topic: str, partition: Partition) -> str:
     # librdkafka cannot ask for the eligible leader replicas. While all replicas are in sync there
     # are none; otherwise Kafka's own tool says N/A too when a broker does not tell.
     eligible = "" if len(partition.in_sync) == len(partition.replicas) else "N/A"
