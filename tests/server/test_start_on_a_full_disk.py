@@ -6,6 +6,7 @@ import logging
 
 from strom.broker import housekeeping
 from strom.model.errors import ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.storage import shortage
 from strom.testing import ManualClock, MemoryFiles
 from strom.wire.kafka.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
@@ -176,5 +177,5 @@ def test_a_change_to_the_metadata_waits_out_a_shortage_of_descriptors(monkeypatc
             assert files.calls["open_directory"] == calls + made + 2
             assert not node.node.failed.done()
 
-    monkeypatch.setattr("strom.broker.metadata_log.RETRY_S", 0.02)
+    monkeypatch.setattr("strom.broker.metadata_log.RETRY", RetryPolicy(first_s=0.02))
     run(test())
