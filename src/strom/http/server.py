@@ -26,8 +26,8 @@ _POLL_S = 0.01
 class HttpListener:
     """A port that is taken. Clients can connect, and wait until a server accepts them."""
 
-    def __init__(self, host: str, port: int, *, interface: str, option: str) -> None:
-        """Listen at all addresses of the host; UserError if the port is in use, naming the `option`."""
+    def __init__(self, host: str, port: int, *, interface: str, setting: str) -> None:
+        """Listen at all addresses of the host; UserError, with the port's `setting`, if that fails."""
         self.host = host
         self.sockets: list[socket.socket] = []
         try:
@@ -36,14 +36,13 @@ class HttpListener:
                 port = self.sockets[0].getsockname()[1]  # a free one if it was 0, for all addresses
         except OSError as error:
             self.close()
-            what_to_do = f"Choose another port with {option}, or an address of this machine."
+            remedy = f"Change {setting}, or choose an address of this machine."
             if error.errno == errno.EADDRINUSE:
-                what_to_do = (
-                    f"Stop the process that uses this port, or choose another with {option}."
-                )
+                remedy = f"Stop the process that uses this port, or change {setting}."
             raise UserError(
                 f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). "
-                f"{what_to_do}"
+                f"{remedy}",
+                setting=setting,
             ) from error
         self.port = port
 
