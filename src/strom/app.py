@@ -52,6 +52,14 @@ LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True)
+class StartWarning:
+    """A risk of the settings, and the one to change."""
+
+    text: str
+    setting: str | None = None
+
+
+@dataclass(frozen=True)
 class StartReport:
     """The addresses and facts of a node that has started."""
 
@@ -60,7 +68,7 @@ class StartReport:
     cluster_id: str
     seconds: float
     topics: int
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[StartWarning] = field(default_factory=list)
     amqp_url: str | None = field(default=None, repr=False)
     """The URL for AMQP clients, with user and password; None if AMQP is disabled."""
     shown_amqp_url: str | None = None
@@ -335,16 +343,19 @@ def _shown_password(settings: BrokerSettings) -> str:
     return default if settings.amqp_password == default else MASKED
 
 
-def _warnings(settings: BrokerSettings) -> list[str]:
+def _warnings(settings: BrokerSettings) -> list[StartWarning]:
     if settings.host in LOCAL_HOSTS:
         return []
     warnings = [
-        f"This broker listens on {settings.host or 'all addresses'} without authentication: every host "
-        "that can connect to it can read, write and delete everything."
+        StartWarning(
+            f"This broker listens on {settings.host or 'all addresses'} without authentication: every "
+            "host that can connect to it can read, write and delete everything."
+        )
     ]
     if settings.host in ANY_ADDRESS and not settings.advertised_host:
-        warnings.append(
-            "Clients on other machines will be sent to 'localhost'. Name an address they can reach "
-            "with --advertised HOST:PORT."
+        text = (
+            "Clients on other machines will be sent to 'localhost'. Set advertised.host to an address "
+            "that they can reach."
         )
+        warnings.append(StartWarning(text, setting="advertised.host"))
     return warnings

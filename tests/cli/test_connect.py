@@ -93,7 +93,7 @@ def test_a_wrong_setting_is_told_in_one_line_with_the_nearest_right_one(worker, 
     rest = ConnectRest(worker.url)
     config = {"connector.class": "FileStreamSource", "fil": "x", "topic": "t"}
     with pytest.raises(UserError) as refused:
-        rest.ask("PUT", "connectors", "wrong", "config", given=config)
+        rest.call("PUT", "connectors", "wrong", "config", given=config)
     assert "There is no setting fil. Did you mean file?" in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -138,11 +138,11 @@ def test_a_project_brings_its_connectors_to_the_declared_state(worker, run, tmp_
     reconcile("shop", declared, rest)
     settled(run, "declared-in", "RUNNING")
     settled(run, "declared-out", "RUNNING")
-    assert rest.ask("GET", "connectors", "declared-out", "config")["topics"] == "declared"
+    assert rest.call("GET", "connectors", "declared-out", "config")["topics"] == "declared"
     changed = {"declared-in": {**declared["declared-in"], "batch.size": "7"}}
     reconcile("shop", changed, rest)
-    assert sorted(rest.ask("GET", "connectors")) == ["by-hand", "declared-in"]
-    assert rest.ask("GET", "connectors", "declared-in", "config")["batch.size"] == "7"
+    assert sorted(rest.call("GET", "connectors")) == ["by-hand", "declared-in"]
+    assert rest.call("GET", "connectors", "declared-in", "config")["batch.size"] == "7"
     with pytest.raises(UserError, match=r"Connector broken: .*file"):
         reconcile("shop", {"broken": {"connector.class": "FileStreamSource"}}, rest)
     reconcile("shop", {}, rest)

@@ -90,7 +90,7 @@ class Running:
 def running(errors=PLAIN, limits=HttpLimits(), slots=None, **more):  # noqa: B008
     app = SmallApp()
     guarded = HttpApplication(app, guard=Guard.create("127.0.0.1"), errors=errors, **more)
-    listener = HttpListener("127.0.0.1", 0, interface="The small server", option="--port")
+    listener = HttpListener("127.0.0.1", 0, interface="The small server", setting="port")
     server = HttpServer(guarded, listener, limits=limits, slots=slots)
     thread = HttpThread(server, "small-server")
     thread.start()

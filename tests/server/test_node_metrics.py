@@ -196,7 +196,7 @@ def test_a_port_that_is_in_use_is_reported_with_what_to_do(tmp_path):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"{port}.*--metrics-port"):
+        with pytest.raises(UserError, match=rf"{port}.*metrics\.port"):
             asyncio.run(start(port))
 
 

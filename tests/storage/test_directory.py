@@ -44,7 +44,7 @@ def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
     run = [sys.executable, "-c", program, str(tmp_path / "data")]
     said = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
     assert "already in use by process " in said
-    assert "choose another --data" in said
+    assert "choose another folder" in said
     directory.close([])
     assert subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout == ""
 
@@ -65,8 +65,9 @@ def test_a_file_is_not_a_folder(tmp_path):
 def test_an_unwritable_place_is_told_in_one_line():
     files = MemoryFiles()
     files.fail(1, OSError(errno.EACCES, "Permission denied"), only="make_directory")
-    with pytest.raises(UserError, match="Permission denied; choose another folder with --data"):
+    with pytest.raises(UserError, match="Permission denied; choose another folder") as caught:
         opened(files)
+    assert caught.value.setting == "log.dirs"
 
 
 @pytest.mark.parametrize(

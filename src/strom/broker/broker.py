@@ -159,7 +159,8 @@ class Broker:
         except CorruptData as error:
             raise UserError(
                 f"The metadata log in {self.settings.data} cannot be read ({error}). Nothing was "
-                "changed or deleted. Restore that folder from a backup, or start with another --data."
+                "changed or deleted. Restore that folder from a backup, or start with another one.",
+                setting="log.dirs",
             ) from error
         return MetadataLog(Partition(metadata_log, self.commit, leader_epoch=0), self.metadata)
 

@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 import click
 
 import strom
+from strom.cli.setting_options import with_option
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
-from strom.model.errors import StromError
+from strom.model.errors import StromError, UserError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -168,7 +169,8 @@ class Program(click.Group):
         except click.Abort:
             sys.exit(INTERRUPTED)
         except StromError as error:
-            _fail(click.ClickException(str(error)))
+            setting = error.setting if isinstance(error, UserError) else None
+            _fail(click.ClickException(with_option(str(error), setting)))
         except kafka_exceptions() as error:
             _fail(click.ClickException(kafka_reason(error)))
         except OSError as error:

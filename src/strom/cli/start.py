@@ -14,6 +14,7 @@ import strom
 from strom.cli.companions import Companion, Companions
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
+from strom.cli.setting_options import with_option
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
@@ -217,7 +218,8 @@ def _advertised_address(advertised: str | None) -> dict[str, str]:
 def _announce(
     ready: "StartReport", companions: Sequence[Companion], *, as_json: bool, quiet: bool
 ) -> None:
-    for warning in ready.warnings:
+    warnings = [with_option(one.text, one.setting) for one in ready.warnings]
+    for warning in warnings:
         notice(f"Warning: {warning}")
     if as_json:
         print_json(
@@ -231,7 +233,7 @@ def _announce(
                 "cluster_id": ready.cluster_id,
                 "topics": ready.topics,
                 "seconds": round(ready.seconds, 3),
-                "warnings": ready.warnings,
+                "warnings": warnings,
             }
         )
     elif not quiet:

@@ -28,8 +28,8 @@ _NO_SUCH_FAMILY = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 class HttpListener:
     """A port that listens: clients connect, and wait in the backlog until a server accepts them."""
 
-    def __init__(self, host: str, port: int, *, interface: str, option: str) -> None:
-        """Listen at all addresses of the host; UserError if the port is in use, naming the `option`."""
+    def __init__(self, host: str, port: int, *, interface: str, setting: str) -> None:
+        """Listen at all addresses of the host; UserError, with the port's `setting`, if that fails."""
         self.host = host
         self.sockets: list[socket.socket] = []
         try:
@@ -38,14 +38,13 @@ class HttpListener:
                 port = self.sockets[0].getsockname()[1]  # 0 becomes a free one, for all addresses
         except OSError as error:
             self.close()
-            what_to_do = f"Choose another port with {option}, or an address of this machine."
+            remedy = f"Change {setting}, or choose an address of this machine."
             if error.errno == errno.EADDRINUSE:
-                what_to_do = (
-                    f"Stop the process that uses this port, or choose another with {option}."
-                )
+                remedy = f"Stop the process that uses this port, or change {setting}."
             raise UserError(
                 f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). "
-                f"{what_to_do}"
+                f"{remedy}",
+                setting=setting,
             ) from error
         self.port = port
 

@@ -397,4 +397,11 @@ class DirectoryOffline(StorageError):
 
 
 class UserError(StromError):
-    """A mistake of the user: reported in one line, with what to do about it, without a stack trace."""
+    """A mistake of the user: reported in one line, with what to do about it, without a stack trace.
+
+    `setting` is the name of the one to change; the command line adds the option that sets it.
+    """
+
+    def __init__(self, *args: object, setting: str | None = None) -> None:
+        super().__init__(*args)
+        self.setting = setting

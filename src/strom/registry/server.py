@@ -52,7 +52,7 @@ class RegistryServer:
 
         # First, so that a port in use is reported before the topic is read.
         self._listener = HttpListener(
-            self._host, self._port, interface="The schema registry", option="--port"
+            self._host, self._port, interface="The schema registry", setting="port"
         )
         try:
             self.registry.start()

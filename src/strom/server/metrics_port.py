@@ -25,6 +25,6 @@ def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> H
         settings.host,
         max(0, settings.metrics_port),
         interface=ERRORS.interface,
-        option="--metrics-port (0 disables it)",
+        setting="metrics.port",
     )
     return HttpServer(app, listener, limits=HttpLimits(connections=METRICS_CONNECTIONS))

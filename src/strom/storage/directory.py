@@ -77,7 +77,8 @@ class DataDirectory:
             lock = files.lock(f"{path}/{LOCK_FILE}")
         except LockHeld as error:
             raise UserError(
-                f"{path} is already in use by {error.holder}; stop it or choose another --data."
+                f"{path} is already in use by {error.holder}; stop it or choose another folder.",
+                setting="log.dirs",
             ) from None
         except OSError as error:
             raise _cannot_use(path, error) from error
@@ -340,11 +341,12 @@ def _check_not_foreign(files: FileSystem, path: str) -> None:
     if not files.exists(path):
         return
     if not files.is_directory(path):
-        raise UserError(f"{path} is a file; choose a folder with --data.")
+        raise UserError(f"{path} is a file; choose a folder.", setting="log.dirs")
     names = set(files.list(path))
     if IDENTITY_FILE not in names and names - _OWN_BEFORE_IDENTITY:
         raise UserError(
-            f"{path} holds files of another program; choose an empty or new folder with --data."
+            f"{path} holds files of another program; choose an empty or new folder.",
+            setting="log.dirs",
         )
 
 
@@ -371,8 +373,8 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
         )
     if owner != node_id:
         raise UserError(
-            f"{path} belongs to node {owner}; start it with --set node.id={owner}, "
-            "or choose another --data."
+            f"{path} belongs to node {owner}; set node.id to {owner}, or choose another folder.",
+            setting="node.id",
         )
     return cluster_id
 
@@ -402,7 +404,7 @@ def _cannot_use(path: str, error: OSError) -> UserError:
     reason = error.strerror or str(error)
     if is_temporary(error):
         return _short_of(path, reason)
-    return UserError(f"cannot use {path}: {reason}; choose another folder with --data.")
+    return UserError(f"cannot use {path}: {reason}; choose another folder.", setting="log.dirs")
 
 
 def _short_of(path: str, reason: str | None) -> UserError:

@@ -86,7 +86,7 @@ class Listening:
 async def listening(limit: int = 10, tls: ssl.SSLContext | None = None) -> AsyncIterator[Listening]:
     """A listener on a free port; nothing is left of it afterwards."""
     running = Listening(limit)
-    address = BindAddress("127.0.0.1", 0, "tests", "--port", "or none")
+    address = BindAddress("127.0.0.1", 0, "tests", "port")
     await running.listener.bind(address, tls)
     await running.listener.start_serving()
     try:

@@ -126,8 +126,7 @@ def view_query(
 
 def listen(host: str, port: int) -> HttpListener:
     """Bind the port; UserError if it is in use."""
-    option = "port = N below [serving] in strom.toml"
-    return HttpListener(host, port, interface="The serving API", option=option)
+    return HttpListener(host, port, interface="The serving API", setting="serving.port")
 
 
 class ServingServer:

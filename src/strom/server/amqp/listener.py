@@ -46,8 +46,7 @@ class AmqpListener:
             self._settings.host,
             max(0, self._settings.amqp_port),
             "queue clients (AMQP)",
-            port_option="--amqp-port",
-            in_use_hint="or disable AMQP with --amqp-port 0",
+            port_setting="amqp.port",
         )
         await self._socket.bind(address, tls)
         self.port = self._socket.port

@@ -50,8 +50,7 @@ class KafkaListener:
             settings.host,
             settings.port,
             "Kafka clients",
-            port_option="--port",
-            in_use_hint="or take a free one with --port 0",
+            port_setting="port",
         )
         await self._socket.bind(address, tls)
         self.port = self._socket.port

@@ -48,7 +48,7 @@ def make_server(
         settings.host,
         max(0, settings.amqp_management_port),
         interface="The management interface of queues",
-        option="--set amqp.management.port=N (0 disables it)",
+        setting="amqp.management.port",
     )
     return HttpServer(app, listener, slots=slots)
 

@@ -18,15 +18,13 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class BindAddress:
-    """Where to listen, and which command-line options change it."""
+    """Where to listen, and which setting has the port."""
 
     host: str
     port: int
     purpose: str
     """The clients that connect there, for messages."""
-    port_option: str
-    in_use_hint: str
-    """What to do if the port is in use, besides stopping the other process."""
+    port_setting: str
 
 
 class SocketListener(Generic[H]):
@@ -65,7 +63,7 @@ class SocketListener(Generic[H]):
                 ssl=tls,
             )
         except OSError as error:
-            raise UserError(_problem(address, error)) from error
+            raise _problem(address, error) from error
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def start_serving(self) -> None:
@@ -88,15 +86,18 @@ class SocketListener(Generic[H]):
         self._slots.release(connection)
 
 
-def _problem(address: BindAddress, error: OSError) -> str:
-    host, port, option = address.host, address.port, address.port_option
+def _problem(address: BindAddress, error: OSError) -> UserError:
+    host, port, setting = address.host, address.port, address.port_setting
     if error.errno == errno.EADDRINUSE:
-        return (
+        return UserError(
             f"Port {port} on {host}, for {address.purpose}, is in use. Stop the process that uses it, "
-            f"choose another port with {option}, {address.in_use_hint}."
+            "or choose another port.",
+            setting=setting,
         )
     if error.errno == errno.EACCES:
-        return f"Not allowed to listen on port {port}. Choose one above 1023 with {option}."
+        text = f"Not allowed to listen on port {port}. Choose one above 1023."
+        return UserError(text, setting=setting)
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"{host} is not an address of this machine. Choose another with --host."
-    return f"Cannot listen for {address.purpose} on {host}:{port}: {error.strerror}."
+        text = f"{host} is not an address of this machine. Choose another."
+        return UserError(text, setting="host")
+    return UserError(f"Cannot listen for {address.purpose} on {host}:{port}: {error.strerror}.")

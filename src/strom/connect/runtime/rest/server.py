@@ -40,7 +40,7 @@ class RunningWorker:
             settings.host,
             settings.port,
             interface="Connect's REST interface",
-            option="--port or rest.port",
+            setting="rest.port",
         )
         try:
             self.worker = ConnectWorker(texts, port=self._listener.port)
