@@ -41,7 +41,7 @@ def test_what_was_looked_up_is_hidden(monkeypatch):
     [
         ("${env:STROM_NO_SUCH_VARIABLE}", "environment variable STROM_NO_SUCH_VARIABLE"),
         ("${file:/no/such/file:key}", "/no/such/file"),
-        ("${vault:secret:key}", "none of"),
+        ("${vault:secret:key}", "Unknown provider"),
     ],
 )
 def test_a_reference_to_nothing_is_refused_with_the_setting(reference, words):

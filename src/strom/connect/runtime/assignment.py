@@ -46,7 +46,7 @@ def assign_units(units: Iterable[Unit], claims: Mapping[str, Iterable[Unit]]) ->
             worker = max(room, key=lambda name: (room[name], name))
             assigned[worker].add(unit)
             room[worker] -= 1
-    return {worker: frozenset(units) for worker, share in assigned.items()}
+    return {worker: frozenset(own) for worker, own in assigned.items()}
 
 
 def _kept(kind: set[Unit], claimed: Mapping[str, set[Unit]]) -> dict[str, set[Unit]]:

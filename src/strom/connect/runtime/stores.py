@@ -55,9 +55,8 @@ class Stores:
 
     def _apply_config(self, key: str, value: Any, offset: int) -> None:
         restart = self._config.apply(key, value, offset)
-        if (
-            restart is not None and self._live
-        ):  # restarts requested before this worker started are done
+        # Restarts that were requested before this worker started are done.
+        if restart is not None and self._live:
             self.on_restart(restart)
         self.changed.set()
 
