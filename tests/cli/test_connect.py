@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from strom.cli.connect_rest import ConnectRest
-from strom.cli.connect_worker import _known, _leave_working_directory_out_of_imports
+from strom.cli.connect_worker import _forbid_imports_from_working_directory, _known
 from strom.cli.declared_connectors import _worker_of, reconcile
 from strom.cli.program import program
 from strom.connect.runtime.rest.server import RunningWorker
@@ -110,7 +110,7 @@ def test_plugins_are_listed_and_told(run):
 
 def test_nobody_at_the_address_is_told_with_what_to_do():
     with pytest.raises(UserError, match="strom connect worker"):
-        ConnectRest("http://127.0.0.1:9").ask("GET", "connectors")
+        ConnectRest("http://127.0.0.1:9").call("GET", "connectors")
 
 
 PROJECT = """
@@ -181,8 +181,8 @@ def test_a_worker_imports_nothing_from_the_working_directory(first, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     others = [str(Path("/somewhere")), os.getcwd()]  # the latter by PYTHONPATH, on purpose
     monkeypatch.setattr(sys, "path", [first and os.getcwd(), *others])
-    _leave_working_directory_out_of_imports()
+    _forbid_imports_from_working_directory()
     assert sys.path == others
     monkeypatch.setattr(sys, "path", ["/opt/strom/bin", *others])
-    _leave_working_directory_out_of_imports()
+    _forbid_imports_from_working_directory()
     assert sys.path == ["/opt/strom/bin", *others]
