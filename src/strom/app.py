@@ -155,7 +155,7 @@ class Node:
         self._start_housekeeping(broker, groups, shares, transactions)
         endpoint = _endpoint(settings, listener.port)
         return StartReport(
-            bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
+            bootstrap_servers=format_authority(endpoint.host, endpoint.port),
             data=settings.data,
             cluster_id=broker.directory.cluster_id,
             seconds=time.perf_counter() - began,
@@ -334,7 +334,7 @@ def _amqp_url(
     if listener is None:
         return None
     login = f"{quote(settings.amqp_user, safe='')}:{quote(password, safe='*')}"
-    return f"amqp://{login}@{endpoint.host}:{listener.port}/%2F"
+    return f"amqp://{login}@{format_authority(endpoint.host, listener.port)}/%2F"
 
 
 def _shown_password(settings: BrokerSettings) -> str:

@@ -187,7 +187,7 @@ class TopicFollower:
     def _check_identity(self, timeout_s: float) -> None:
         """Begin again if this is another topic of the same name.
 
-        Offsets alone do not tell when it has more records by now than were read of the earlier one.
+        Offsets alone do not show that, once it has more records than were read of the earlier one.
         """
         from confluent_kafka import KafkaException
 

@@ -26,6 +26,8 @@ def test_a_broker_on_an_ipv6_address_is_managed_by_the_url_that_it_names(tmp_pat
         node = Node(settings(tmp_path, host="::1", amqp_management_port=-1))
         ready = await node.start()
         assert ready.management_url.startswith("http://[::1]:")
+        assert ready.bootstrap_servers.startswith("[::1]:")
+        assert "@[::1]:" in ready.amqp_url
         response = await asyncio.to_thread(send, ready.management_url, path="/health/ready")
         assert response.status == 200
         await node.stop()

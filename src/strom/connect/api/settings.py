@@ -73,6 +73,13 @@ def setting(
 class ConnectorSettings(Settings):
     """Base class of the settings of every connector."""
 
+    def __init_subclass__(cls) -> None:
+        # The name up to 0.1.1: a check of a connector's author must not be skipped in silence.
+        if "clashes" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}.clashes is not called any more: rename it to validate."
+            )
+
     @classmethod
     def read(cls, texts: Mapping[str, str], *, known_elsewhere: Iterable[str] = ()) -> Self:
         """Parse a configuration; InvalidSettings has the problems of every invalid or missing setting.
@@ -104,9 +111,8 @@ class ConnectorSettings(Settings):
         if problems:
             raise InvalidSettings(problems)
         made = cls(**values)
-        validate = made.validate()
-        if validate:
-            raise InvalidSettings({name: [text] for name, text in validate.items()})
+        if found := made.validate():
+            raise InvalidSettings({name: [text] for name, text in found.items()})
         return made
 
     def validate(self) -> Mapping[str, str]:
