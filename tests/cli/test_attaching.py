@@ -139,7 +139,7 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass
     assert f"was computed from the cluster {known}" in str(refused.value)
-    assert f"removing {embedded.data / FILE}" in str(refused.value)
+    assert f"remove {embedded.data / FILE} to accept it" in str(refused.value)
     (embedded.data / FILE).unlink()
     with log_of(embedded):
         assert (embedded.data / FILE).read_text() != f"{known}\n"

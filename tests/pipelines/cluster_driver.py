@@ -49,7 +49,7 @@ def main():
 
 def step(speed):
     taken = speed.step()
-    for target in speed.everyone:
+    for target in speed.all_targets:
         if reason := speed.states.retry_reason(target.feed.name, target.number):
             raise UserError(reason)
     return taken

@@ -36,7 +36,7 @@ def measured_runner(**changes: Any) -> Any:
     progress.completeness.observe_end(10.0, 100, {"pages": 40})
     target = SimpleNamespace(feed=SimpleNamespace(name="pages"), number=2)
     state = {
-        "layers": {"clicks": SimpleNamespace(progress=progress, everyone=[target])},
+        "layers": {"clicks": SimpleNamespace(progress=progress, all_targets=[target])},
         "project": SimpleNamespace(manifests=SimpleNamespace(read={"pages": MANIFEST}.get)),
         "compactions": Counter({"pages": 5}),
         "outages": {},

@@ -133,7 +133,7 @@ def test_wrong_sql_is_refused_with_its_line(project, sql, told):
         ("[batch]\nevery = 5", "batch.every must be a string like '10 seconds'"),
         ("[project]\nfiles = [1]", "strom.toml:2: project.files must be an array of strings"),
         ("connectors = 1", "strom.toml:1: connectors must be a table"),
-        ("[connectors]\nlines = 1", r"as in \[connectors.NAME\]"),
+        ("[connectors]\nlines = 1", r"must be tables: \[connectors.NAME\]"),
         ("name = ", "strom.toml"),
     ],
 )
@@ -194,7 +194,7 @@ STREAM = "s = Stream('clicks', schema='ms INT')\n"
         ),
         (
             STREAM + "clicks_dead_letters = View(reads=s, measures={'n': count()})",
-            "so is view clicks_dead_letters already",
+            "view clicks_dead_letters have the same name",
         ),
         (
             STREAM + "v = View(reads=s)\nV = View(reads=s, measures={'n': count()})",
