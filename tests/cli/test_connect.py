@@ -110,7 +110,7 @@ def test_plugins_are_listed_and_told(run):
 
 def test_nobody_at_the_address_is_told_with_what_to_do():
     with pytest.raises(UserError, match="strom connect worker"):
-        ConnectRest("http://127.0.0.1:9").ask("GET", "connectors")
+        ConnectRest("http://127.0.0.1:9").call("GET", "connectors")
 
 
 PROJECT = """
