@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from strom.connect.runtime.rest.answers import make_error_format
+from strom.connect.runtime.rest.responses import make_error_format
 from strom.model.http_settings import HttpLimits
 from strom.pipelines.serving.http import ERRORS as SERVING
 from strom.registry.rest.exchange import ERRORS as REGISTRY
