@@ -32,10 +32,10 @@ def keep_first_offset() -> None:
 def give_partitions_twice() -> None:
     """Every member is given what the best served one is."""
 
-    @around(membership, "_share_out")
-    def share_out(original, step, assignments):
+    @around(membership, "_assign")
+    def assign(original, rebalance, assignments):
         largest = max(assignments.values(), key=len)
-        original(step, dict.fromkeys(assignments, largest))
+        original(rebalance, dict.fromkeys(assignments, largest))
 
 
 BUGS: dict[str, Plant] = {

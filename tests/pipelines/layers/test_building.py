@@ -111,7 +111,7 @@ def test_a_second_builder_is_refused_until_the_first_has_ended(manifests):
     with sole_builder(manifests, "pages"):
         assert is_being_built(manifests, "pages")
         with pytest.raises(
-            UserError, match="Another process is computing a new version of view pages"
+            UserError, match="A new version of view pages is being computed already"
         ):
             enter(sole_builder(manifests, "pages"))
     assert not is_being_built(manifests, "pages")
