@@ -21,11 +21,11 @@ def lose_answers() -> None:
     """Now and then the connection breaks when a batch is appended, but before the answer is sent."""
     due = every(10)
 
-    @around(Dispatcher, "_answer")
-    def answer(original, self, outcome, header):
+    @around(Dispatcher, "_respond")
+    def respond(original, self, outcome, header, *rest):
         if header.api_key == PRODUCE and due():
             raise ProtocolError("the connection breaks here")
-        return original(self, outcome, header)
+        return original(self, outcome, header, *rest)
 
 
 def lose_unsynced() -> None:

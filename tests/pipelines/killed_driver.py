@@ -26,7 +26,7 @@ POINTS = {
     "mid-archive": (master.MasterDataset, "_commit", 1),
     # The whole batch is computed, and not published.
     "before a batch is published": (batch, "_published", 1),
-    "before a compaction is published": (compaction, "Segment", 1),
+    "before a compaction is published": (compaction, "ViewSegment", 1),
 }
 
 ANYWHERE = "anywhere"
