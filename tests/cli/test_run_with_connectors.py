@@ -104,7 +104,7 @@ def test_connectors_feed_views_and_end_with_them(strom, shop):
     check_topic(ports["kafka"])
     again = strom("run", "-p", str(folder))
     assert again.exit_code == 1
-    assert "runs already" in again.stderr
+    assert "is already running" in again.stderr
     process.send_signal(signal.SIGKILL)
     assert eventually(lambda: not any(map(listens, ports.values()))), "all end with the project"
 

@@ -200,7 +200,7 @@ def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses
         connection = it.connect(wire)
         connection._handshake = object()
         channel, memory = it.channel(connection), it.listener.memory
-        memory.take_anyway(memory.capacity)
+        memory.force_take(memory.capacity)
         connection._transport.pause_writing()
         feed(connection, method_frame(channel.number, confirm.Select(False)))
         assert not wire.reading
@@ -218,7 +218,7 @@ def test_a_client_that_leaves_while_the_memory_is_exhausted_is_not_waited_for():
         connection = it.connect(wire)
         connection._handshake = object()
         channel, memory = it.channel(connection), it.listener.memory
-        memory.take_anyway(memory.capacity)
+        memory.force_take(memory.capacity)
         connection._transport.pause_writing()
         feed(connection, method_frame(channel.number, confirm.Select(False)))
         assert memory.is_wanted
