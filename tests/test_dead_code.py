@@ -22,6 +22,7 @@ USED_FROM_OUTSIDE = {
     "*:eof_received": "asyncio calls it",
     "*:pause_writing": "asyncio calls it",
     "*:resume_writing": "asyncio calls it",
+    "*:__init_subclass__": "Python calls it",
     "*:format_commands": "click calls it",
     "*:collect": "prometheus_client calls it",
     "src/strom/http/protocol.py:*": "uvicorn calls it",

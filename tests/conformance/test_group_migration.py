@@ -240,7 +240,7 @@ def test_the_records_of_groups_are_kafkas_to_the_byte(
             if record is not None:  # a kind that newer brokers do not write any more
                 seen.add(type(record).__name__)
                 assert encode(record) == (key, value)
-    assert {"GroupMetadata", "GroupGone", "GroupEpoch", "TargetEpoch"} <= seen
+    assert {"GroupMetadata", "GroupDeleted", "GroupEpoch", "TargetEpoch"} <= seen
     assert {"MemberSaid", "MemberTarget", "MemberHas"} <= seen
 
 

@@ -83,7 +83,7 @@ def test_one_that_cannot_be_started_now_is_started_later(supervise, monkeypatch)
     with pytest.raises(StartFailed, match="cannot be started: Resource temporarily unavailable"):
         one.wait_ready(PATIENCE_S)
     reports = [one.reports.get(timeout=PATIENCE_S) for _ in range(2)]
-    assert all("It restarts in" in report for report in reports)
+    assert all("Restarting in" in report for report in reports)
     while not one.child.is_running:
         time.sleep(0.01)
 

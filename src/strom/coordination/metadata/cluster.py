@@ -128,7 +128,7 @@ class ClusterMetadata:
         return dataclasses.replace(topic, configs=dict(configs))
 
     def delete_topic(self, name: str) -> TopicMetadata:
-        """The record that deletes a topic; a TopicGone follows when its files are removed."""
+        """The record that deletes a topic; a tombstone follows when its files are removed."""
         return dataclasses.replace(self.topic(name), deleting=True)
 
     def reserve_producer_ids(self) -> ProducerIds:
