@@ -241,7 +241,7 @@ def test_the_records_of_groups_are_kafkas_to_the_byte(
                 seen.add(type(record).__name__)
                 assert encode(record) == (key, value)
     assert {"GroupMetadata", "GroupDeleted", "GroupEpoch", "TargetEpoch"} <= seen
-    assert {"MemberSaid", "MemberTarget", "MemberHas"} <= seen
+    assert {"MemberSubscription", "MemberTarget", "MemberCurrent"} <= seen
 
 
 def offsets_topic(client: RawClient) -> Iterator[tuple[bytes, bytes | None]]:
