@@ -92,7 +92,7 @@ def test_a_share_group_is_moved(strom_at_broker, filled_topic, group, where, off
 def test_a_share_group_that_is_not_there_yet_can_be_placed(strom_at_broker, filled_topic):
     name = f"{filled_topic}-new"
     refused = strom_at_broker("share-groups", "reset-offsets", name, "--to", "4")
-    assert "say which topics" in refused.stderr
+    assert "Name the topics" in refused.stderr
     arguments = ("share-groups", "reset-offsets", name, filled_topic, "--to", "4", "--execute")
     assert strom_at_broker(*arguments).exit_code == 0
     (found,) = json.loads(strom_at_broker("share-groups", "describe", name, "--json").stdout)

@@ -200,7 +200,7 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
         # It has a folder at that path, of another project.
         elsewhere = Path(f"/proc/{without.pid}/root{data}")
         read_or_create_token(elsewhere)
-        assert f"{FILE} is missing there, or is another project's" in ask.refused("archive")
+        assert f"{FILE} is missing there, or belongs to another project" in ask.refused("archive")
 
         # An old copy of the folder has the token; but what is written there, is not seen here.
         shutil.copy(data / FILE, elsewhere / FILE)

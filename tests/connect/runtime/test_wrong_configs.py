@@ -62,7 +62,7 @@ def test_settings_of_a_transform_that_is_not_listed_are_refused():
 
 def test_settings_of_a_converter_that_is_not_named_are_refused():
     found = problems(SOURCE, value__converter__schemas__enable="false")
-    assert "name the converter too" in found["value.converter.schemas.enable"][0]
+    assert "set that too" in found["value.converter.schemas.enable"][0]
 
 
 @pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
