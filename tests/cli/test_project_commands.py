@@ -54,7 +54,7 @@ def test_a_project_is_not_written_over_another_one(strom, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     result = strom("init", str(tmp_path))
     assert result.exit_code == 1
-    assert "not empty" in result.stderr
+    assert "is not an empty folder" in result.stderr
 
 
 @pytest.mark.parametrize(

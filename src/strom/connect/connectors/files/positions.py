@@ -106,7 +106,7 @@ class PositionedFile:
             lock_open_file(descriptor, str(self.path))
         except LockHeld:
             file.close()
-            raise RetriableError(f"Another task still writes to {self.path}.") from None
+            raise RetriableError(f"Another task is still writing to {self.path}.") from None
         except OSError as error:
             file.close()
             raise RetriableError(f"{self.path} cannot be locked: {error}") from error
