@@ -142,8 +142,8 @@ def parse_select(select: str, place: SourceLocation) -> "exp.Select":
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         line = place.line + int(first.get("line") or 1) - 1
-        told = str(first.get("description") or error)
-        raise DefinitionError(SourceLocation(place.file, line), told) from None
+        reason = str(first.get("description") or error)
+        raise DefinitionError(SourceLocation(place.file, line), reason) from None
     except sqlglot.errors.TokenError:
         raise DefinitionError(
             place, "A string or quoted name that starts here is not closed."
