@@ -3,8 +3,8 @@
     python -m tools.kafka fetch    get the jars into .kafka/libs, once
     python -m tools.kafka start    run a throw-away node until Ctrl-C
 
-`$STROM_KAFKA_HOME` names another folder than `.kafka`. A machine that cannot have Kafka is told
-why, the reason is kept in `.kafka/unavailable`, and the tests marked `oracle` skip with it.
+`$STROM_KAFKA_HOME` names another folder than `.kafka`. Where Kafka cannot be fetched,
+the reason is kept in `.kafka/unavailable`, and the tests marked `oracle` skip with it.
 """
 
 import argparse

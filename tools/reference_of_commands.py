@@ -9,14 +9,14 @@ from strom.cli.connection import connection_options
 from strom.cli.program import SECTIONS, program
 
 CONNECTED = click.command()(connection_options(lambda connection: None))
-"""A command with the options that all have that talk to a broker; they are told once."""
+"""A command with the options that all have that talk to a broker; they are described once."""
 BROKER = "[how to reach a broker](#how-to-reach-a-broker)"
 
 
 def commands() -> str:
     """Every command with its arguments and options, in the order of the help."""
     parts = [
-        "# Commands\n\nThe same is told by `strom COMMAND --help`. A user's mistake ends with exit "
+        "# Commands\n\n`strom COMMAND --help` prints the same. A user's mistake ends with exit "
         "code 1, a wrong call with 2, Ctrl-C with 130.\n",
         "\n## How to reach a broker\n\nEvery command that talks to one has these:\n\n",
         *_options(_records(CONNECTED, click.Context(CONNECTED))),
@@ -27,16 +27,16 @@ def commands() -> str:
         for name in names:
             command = program.get_command(root, name)
             assert command is not None  # a test asks each for its help
-            parts += _told(command, click.Context(command, info_name=name, parent=root))
+            parts += _described(command, click.Context(command, info_name=name, parent=root))
     return "".join(parts)
 
 
-def _told(command: click.Command, context: click.Context) -> Iterator[str]:
+def _described(command: click.Command, context: click.Context) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             if child is not None and not child.hidden:
-                yield from _told(child, click.Context(child, info_name=name, parent=context))
+                yield from _described(child, click.Context(child, info_name=name, parent=context))
         return
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     yield f"\n### {context.command_path}\n\n```\n{usage}\n```\n\n{_text(command)}\n"

@@ -29,7 +29,7 @@ def run_of(*measurements: Measurement) -> Run:
     return Run("2026-01-01", "python -m benchmarks", {}, list(measurements))
 
 
-def test_a_ratio_is_the_median_of_the_rounds_and_tells_their_spread():
+def test_a_ratio_is_the_median_of_the_rounds_with_their_spread():
     ratio = paired_ratio({0: 10, 1: 30, 2: 20}, {0: 10, 1: 10, 2: 10})
     assert ratio == Ratio(2.0, 1.0, 3.0)
 

@@ -13,7 +13,7 @@ def run(test):
     asyncio.run(asyncio.wait_for(test, 30))
 
 
-def test_after_a_failed_sync_every_waiting_producer_is_told_and_nothing_is_acknowledged():
+def test_after_a_failed_sync_every_waiting_producer_gets_an_error_and_nothing_is_acknowledged():
     async def test():
         async with opened() as world:
             first, second = await new_partition(world, "a"), await new_partition(world, "b")
@@ -34,7 +34,7 @@ def test_after_a_failed_sync_every_waiting_producer_is_told_and_nothing_is_ackno
     run(test())
 
 
-def test_after_a_failed_write_the_node_is_told_though_storage_knows_already():
+def test_after_a_failed_write_the_node_is_notified_though_storage_knows_already():
     async def test():
         async with opened() as world:
             partition = await new_partition(world)
@@ -125,7 +125,7 @@ def test_topics_settings_and_records_are_there_after_a_restart(crash):
     run(test())
 
 
-def test_producer_ids_are_never_handed_out_twice():
+def test_producer_ids_are_never_assigned_twice():
     async def test():
         files = MemoryFiles()
         handed_out = []

@@ -52,7 +52,7 @@ def test_a_wrong_change_is_refused(changes, code):
     assert refused.value.code is code
 
 
-def test_a_description_tells_where_the_value_comes_from():
+def test_a_description_has_the_source_of_the_value():
     async def test():
         async with opened() as world:
             broker = world.broker

@@ -53,7 +53,7 @@ def test_partitions_can_be_added_changed_and_dropped():
     assert session.wanted() == [want(1, offset=9), want(2)]
 
 
-def test_unknown_sessions_and_wrong_epochs_make_the_client_start_anew():
+def test_unknown_sessions_and_wrong_epochs_make_the_client_start_again():
     sessions = FetchSessions(10)
     session = sessions.begin([want(0)], now_ms=0)
     assert session is not None

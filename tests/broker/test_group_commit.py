@@ -180,7 +180,7 @@ def test_a_refusal_concerns_only_its_own_partition(disk, failures):
     assert failures == []
 
 
-def test_a_flush_that_cannot_begin_is_told_and_does_not_hang_the_stop(disk, failures):
+def test_a_flush_that_cannot_begin_is_reported_and_does_not_hang_the_stop(disk, failures):
     async def test(commit):
         item = Flushed(disk)
         item.problem = OSError("broken")

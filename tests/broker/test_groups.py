@@ -126,7 +126,7 @@ def test_what_was_answered_survives_the_loss_of_power():
     run(test())
 
 
-def test_nothing_is_told_before_it_is_on_disk():
+def test_nothing_is_acknowledged_before_it_is_on_disk():
     async def test():
         files = SlowDisk()
         async with coordinating(files) as (_, groups):
@@ -265,7 +265,7 @@ def test_a_topic_that_was_deleted_just_before_a_crash_takes_its_offsets_along_to
     run(test())
 
 
-def test_offsets_of_a_topic_that_was_made_anew_do_not_count():
+def test_offsets_of_a_topic_that_was_recreated_do_not_count():
     async def test():
         files = MemoryFiles()
         async with coordinating(files) as (world, groups):
@@ -310,7 +310,7 @@ def test_without_its_topic_there_is_no_coordinator():
     run(test())
 
 
-def test_when_its_topic_is_deleted_everyone_is_told_and_everything_forgotten():
+def test_when_its_topic_is_deleted_all_waiting_clients_get_an_error_and_everything_is_forgotten():
     async def test():
         async with coordinating() as (world, groups):
             await become_stable(groups, "g")
@@ -325,7 +325,7 @@ def test_when_its_topic_is_deleted_everyone_is_told_and_everything_forgotten():
     run(test())
 
 
-def test_whoever_waits_for_others_is_let_go_when_the_broker_stops():
+def test_members_that_wait_for_others_are_released_when_the_broker_stops():
     async def test():
         async with coordinating() as (_, groups):
             await become_stable(groups, "g")

@@ -217,7 +217,7 @@ def test_trouble_with_one_partition_does_not_keep_the_others_from_being_cleaned(
     run(test())
 
 
-def test_background_work_meets_a_broken_disk_and_tells_the_broker():
+def test_background_work_reports_a_broken_disk_to_the_broker():
     async def test():
         async with opened(log_retention_check_interval_ms="1") as world:
             partition = await new_partition(world, retention_ms=str(HOUR), segment_ms=str(HOUR))

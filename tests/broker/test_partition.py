@@ -103,7 +103,7 @@ def test_with_flush_messages_every_so_many_records_are_synced_before_the_answer(
     run(test())
 
 
-def test_whoever_waits_for_a_topic_that_is_deleted_is_told_so():
+def test_a_fetch_that_waits_for_a_deleted_topic_gets_an_error():
     async def test():
         async with opened() as world:
             partition = await new_partition(world)

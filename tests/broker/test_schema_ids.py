@@ -67,7 +67,7 @@ def test_a_record_with_a_known_id_is_taken(servers, checked):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_record_without_an_id_is_refused_whatever_its_compression(servers, checked, codec):
+def test_a_record_without_an_id_is_refused_with_any_compression(servers, checked, codec):
     refused = send(servers, checked, b'{"plain": "json"}' * 20, **{"compression.type": codec})
     assert [error.name() for error in refused.values()] == ["INVALID_RECORD"]
 

@@ -159,7 +159,7 @@ def test_a_long_log_is_cut_off_before_its_time_and_its_segment_closed(
     run(test())
 
 
-def test_a_partition_that_nobody_reads_does_not_keep_the_log_from_being_cut():
+def test_a_partition_without_readers_does_not_keep_the_log_from_being_cut():
     async def test():
         async with sharing(share_coordinator_state_topic_num_partitions="1") as it:
             await it.world.broker.create_topic("cold", 1, {})
@@ -192,7 +192,7 @@ def _accepted(offset: int) -> Acknowledgement:
 # --- time --------------------------------------------------------------------------------------
 
 
-def test_a_lock_times_out_by_itself_and_whoever_waits_is_told():
+def test_a_lock_times_out_by_itself_and_waiting_fetches_complete():
     async def test():
         async with sharing() as it:
             await it.set_configs(share_record_lock_duration_ms="1000")

@@ -218,7 +218,7 @@ def test_a_decision_that_cannot_be_written_is_not_made():
     run(test())
 
 
-def test_batches_of_a_transaction_that_nobody_knows_are_aborted_at_the_start():
+def test_batches_of_an_unknown_transaction_are_aborted_at_the_start():
     async def test():
         files = MemoryFiles()
         async with coordinating(files) as world:
@@ -255,7 +255,7 @@ def test_a_topic_that_was_deleted_meanwhile_is_left_out():
     run(test())
 
 
-def test_when_its_own_topic_is_deleted_everyone_is_told():
+def test_when_its_own_topic_is_deleted_all_waiting_clients_get_an_error():
     async def test():
         async with coordinating() as world:
             await world.init()
@@ -356,7 +356,7 @@ def test_an_idle_producer_with_an_open_transaction_is_not_forgotten():
     run(test())
 
 
-def test_an_id_that_nobody_uses_is_forgotten_for_good():
+def test_an_unused_id_is_forgotten_for_good():
     async def test():
         files, clock = MemoryFiles(), ManualClock()
         async with coordinating(files, clock) as world:

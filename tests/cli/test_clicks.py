@@ -13,7 +13,7 @@ def test_as_many_as_asked_for_and_always_the_same():
     assert clicks == [click for chunk in invent_clicks(50_003) for click in chunk]
 
 
-def test_each_click_tells_user_page_duration_and_time():
+def test_each_click_has_user_page_duration_and_time():
     for key, value in next(iter(invent_clicks(1000))):
         click = json.loads(value)
         assert click.keys() == {"user", "page", "ms", "at"}

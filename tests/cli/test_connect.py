@@ -89,7 +89,7 @@ def test_a_connector_from_its_file_to_its_removal(run, tmp_path):
     assert run("remove", "cli-lines") == "Removed connector cli-lines.\n"
 
 
-def test_a_wrong_setting_is_told_in_one_line_with_the_nearest_right_one(worker, tmp_path):
+def test_a_wrong_setting_is_reported_in_one_line_with_the_nearest_right_one(worker, tmp_path):
     rest = ConnectRest(worker.url)
     config = {"connector.class": "FileStreamSource", "fil": "x", "topic": "t"}
     with pytest.raises(UserError) as refused:
@@ -103,12 +103,12 @@ def test_validation_fails_with_exit_code_1(run):
     assert "file" in told
 
 
-def test_plugins_are_listed_and_told(run):
+def test_plugins_are_listed_and_described(run):
     assert "FileStreamSinkConnector" in run("plugins")
     assert "batch.size" in run("plugins", "FileStreamSource")
 
 
-def test_nobody_at_the_address_is_told_with_what_to_do():
+def test_an_address_without_a_server_is_reported_with_what_to_do():
     with pytest.raises(UserError, match="strom connect worker"):
         ConnectRest("http://127.0.0.1:9").call("GET", "connectors")
 

@@ -76,7 +76,7 @@ def test_json_and_templates(strom_at_broker, filled_topic):
     assert result.stdout == "0@3=3;0@4=4;"
 
 
-def test_an_offset_that_was_not_there_is_told(strom_at_broker, filled_topic):
+def test_an_offset_that_was_not_there_is_reported(strom_at_broker, filled_topic):
     result = strom_at_broker("consume", filled_topic, "-o", "99", "--timeout-ms", "300")
     assert result.exit_code == 0
     assert result.stderr == f"{filled_topic}-0 has no offset 99: reading from 10 on.\n"

@@ -118,7 +118,7 @@ def test_a_group_at_work_is_left_alone(strom_at_broker, start_strom, filled_topi
     ],
     ids=" ".join,
 )
-def test_what_is_not_there_is_told_in_one_line(strom_at_broker, arguments):
+def test_what_is_not_there_is_reported_in_one_line(strom_at_broker, arguments):
     result = strom_at_broker("groups", *arguments)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")

@@ -62,7 +62,7 @@ def test_a_wrong_call_is_one_line_with_exit_code_2(strom, arguments):
     assert result.stderr.endswith("--help\n")
 
 
-def test_no_broker_is_told_with_what_to_type(strom):
+def test_no_broker_is_reported_with_what_to_type(strom):
     result = strom("topics", "list", "-b", "127.0.0.1:9")
     assert result.exit_code == 1
     assert result.stderr == (
@@ -70,7 +70,7 @@ def test_no_broker_is_told_with_what_to_type(strom):
     )
 
 
-def test_nobody_is_told_to_start_a_broker_on_another_machine(strom):
+def test_no_error_asks_to_start_a_broker_on_another_machine(strom):
     result = strom("topics", "list", "-b", "kafka.invalid:9092")
     assert result.exit_code == 1
     assert "strom start" not in result.stderr
@@ -83,7 +83,7 @@ def test_an_unreadable_address_is_a_mistake_of_the_user(strom):
     assert "HOST:PORT" in result.stderr
 
 
-def test_an_unknown_client_property_is_told_in_one_line(strom_at_broker):
+def test_an_unknown_client_property_is_reported_in_one_line(strom_at_broker):
     result = strom_at_broker("topics", "list", "-X", "no.such.thing=1")
     assert result.exit_code == 1
     assert result.stderr == 'Error: No such configuration property: "no.such.thing".\n'

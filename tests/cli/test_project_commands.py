@@ -65,13 +65,13 @@ def test_a_project_is_not_written_over_another_one(strom, tmp_path):
         (["views", "describe", "x"], "strom init NAME"),
     ],
 )
-def test_without_a_project_the_way_to_one_is_told(strom, tmp_path, arguments, told):
+def test_without_a_project_the_error_says_how_to_create_one(strom, tmp_path, arguments, told):
     result = strom(*arguments, "-p", str(tmp_path))
     assert result.exit_code == 1
     assert told in result.stderr
 
 
-def test_what_was_not_computed_is_told(strom, tmp_path):
+def test_what_was_not_computed_is_reported(strom, tmp_path):
     strom("init", str(tmp_path / "shop"))
     for arguments in (["views", "versions", "shop"], ["views", "rollback", "shop"]):
         result = strom(*arguments, "-p", str(tmp_path / "shop"))

@@ -42,7 +42,7 @@ def test_scripts_beside_the_definitions_are_not_executed(strom, shop, command, e
     assert not (shop / "sent").exists()
 
 
-def test_a_view_in_a_file_that_is_not_loaded_is_told_with_that_file(strom, shop):
+def test_a_view_in_a_file_that_is_not_loaded_is_reported_with_that_file(strom, shop):
     result = strom("replay", "orders", "-p", str(shop))
     assert result.exit_code == 1
     assert "Not loaded: consumer.py, producer.py." in result.stderr

@@ -158,7 +158,7 @@ def test_the_registry_runs_alone_and_ends_cleanly(start_strom):
     assert process.wait(30) == 0
 
 
-def test_a_port_that_is_taken_is_told(strom, strom_server, url):
+def test_a_port_that_is_taken_is_reported(strom, strom_server, url):
     port = url.rpartition(":")[2]
     result = strom("registry", "-b", strom_server.bootstrap_servers, "--port", port)
     assert result.exit_code == 1

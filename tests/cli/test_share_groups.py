@@ -109,7 +109,7 @@ def test_a_share_group_is_deleted(strom_at_broker, group):
     assert "does not exist" in gone.stderr
 
 
-def test_nobody_at_the_other_end_is_told_in_one_line(strom):
+def test_a_missing_server_is_reported_in_one_line(strom):
     result = strom("share-groups", "list", STROM_BOOTSTRAP_SERVERS="127.0.0.1:1")
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1

@@ -139,7 +139,7 @@ def test_it_prints_the_next_commands_to_type(tmp_path):
     assert f"  strom consume clicks --from-beginning -b {address}\n" in lines
 
 
-def test_a_port_in_use_is_told_in_one_line(tmp_path, broker):
+def test_a_port_in_use_is_reported_in_one_line(tmp_path, broker):
     port = broker.bootstrap_servers.rpartition(":")[2]
     with start("--data", str(tmp_path / "data"), "--port", port) as process:
         _, errors = process.communicate(timeout=20)
@@ -149,7 +149,7 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path, broker):
     assert port.encode() in errors
 
 
-def test_an_unusable_data_folder_is_told_in_one_line(tmp_path):
+def test_an_unusable_data_folder_is_reported_in_one_line(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with start("--data", str(tmp_path / "file")) as process:
         _, errors = process.communicate(timeout=20)

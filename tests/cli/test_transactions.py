@@ -53,7 +53,7 @@ def test_a_transaction_is_described(strom_at_broker, filled_topic, producer, nam
     assert (found["open_for_ms"], found["partitions"]) == (None, [])
 
 
-def test_one_that_nobody_knows(strom_at_broker):
+def test_an_unknown_one(strom_at_broker):
     for verb in ("describe", "abort"):
         result = strom_at_broker("transactions", verb, "nobody")
         assert result.exit_code == 1

@@ -51,7 +51,7 @@ def test_a_user_who_wants_fewer_acknowledgements_gets_no_idempotence(made):
     assert not any("enable.idempotence" in one for one in made)
 
 
-def test_only_failures_are_reported_whatever_the_user_says(made):
+def test_only_failures_are_reported_with_any_settings_of_the_user(made):
     clients(delivery_report_only_error="false").producer(on_failure=print)
     assert made[0]["delivery.report.only.error"] is True
     assert made[0]["on_delivery"] is print

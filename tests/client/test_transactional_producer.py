@@ -27,7 +27,7 @@ def test_what_is_no_exception_becomes_one():
     assert caught.value.args[0].fatal()
 
 
-def test_a_system_error_is_told_as_what_it_stands_for():
+def test_a_system_error_is_reported_as_what_it_stands_for():
     def returns_and_raises():
         raise SystemError("<method 'flush'> returned a result with an exception set")
 

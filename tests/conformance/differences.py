@@ -8,7 +8,7 @@ _OPAQUE = (
     "a setting of the topic concerns them"
 )
 
-_UNREADABLE = "test_records_that_cannot_be_read_are_refused_whatever_the_code"
+_UNREADABLE = "test_records_that_cannot_be_read_are_refused_with_any_codec"
 
 DIFFERENCES: dict[str, str] = {
     f"{_UNREADABLE}[strom-plain bytes called gzip]": _OPAQUE,

@@ -56,7 +56,7 @@ def test_transactions_of_version_2_are_announced(client: RawClient) -> None:
     assert answer.finalized_features_epoch >= 0
 
 
-def test_clients_that_cannot_read_the_level_0_are_not_told_of_it(client: RawClient) -> None:
+def test_clients_that_cannot_read_the_level_0_do_not_get_it(client: RawClient) -> None:
     answer = client.call("api_versions", 3, **SOFTWARE)
     assert all(one.min_version > 0 for one in answer.supported_features)
     assert "transaction.version" in {one.name for one in answer.finalized_features}

@@ -109,7 +109,7 @@ def test_a_request_may_come_byte_by_byte(client: RawClient) -> None:
     assert client.receive_frame()[:6] == struct.pack(">ih", 77, 0)
 
 
-def test_hanging_up_in_the_middle_of_a_request_harms_nobody(target: Target) -> None:
+def test_hanging_up_in_the_middle_of_a_request_harms_no_other_client(target: Target) -> None:
     for sent in (2, 4, 9):
         with RawClient(target.bootstrap_servers) as client:
             client.send_bytes(request(API_VERSIONS, 0)[:sent])

@@ -102,7 +102,7 @@ def test_every_topic_setting_has_kafkas_default_and_type(
 
 
 @pytest.mark.parametrize("name", sorted(TOPIC_DEFAULTS.keys() - {"min.insync.replicas"}))
-def test_a_setting_nobody_touched_comes_from_the_defaults(
+def test_an_unset_setting_comes_from_the_defaults(
     client: RawClient, make_topic: MakeTopic, name: str
 ) -> None:
     assert value_of(client, make_topic(), name)[1] == DEFAULT

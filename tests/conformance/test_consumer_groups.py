@@ -77,7 +77,7 @@ def test_an_old_client_is_given_an_id(new_member: NewMember, make_topic: MakeTop
     assert member.join(make_topic(), version=0).member_id
 
 
-def test_nothing_is_told_that_has_not_changed(new_member: NewMember, make_topic: MakeTopic) -> None:
+def test_nothing_is_sent_that_has_not_changed(new_member: NewMember, make_topic: MakeTopic) -> None:
     member, topic = new_member(), make_topic(2)
     member.join(topic)
     assert member.heartbeat().assignment is None
@@ -192,7 +192,7 @@ def until(member: ConsumerMember, is_so: Callable[[], bool]) -> None:
         member.heartbeat()
 
 
-def test_a_topic_that_comes_later_is_shared_out(
+def test_a_topic_that_comes_later_is_assigned(
     client: RawClient, new_member: NewMember, new_topic_name: Callable[[], str]
 ) -> None:
     name, member = new_topic_name(), new_member()
@@ -202,7 +202,7 @@ def test_a_topic_that_comes_later_is_shared_out(
     until(member, lambda: member.count(topic) == 2)
 
 
-def test_new_partitions_are_shared_out(
+def test_new_partitions_are_assigned(
     client: RawClient, new_member: NewMember, make_topic: MakeTopic
 ) -> None:
     topic, member = make_topic(1), new_member()

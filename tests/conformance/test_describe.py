@@ -28,7 +28,7 @@ def test_the_cluster_has_the_same_id_everywhere(client: RawClient) -> None:
     assert not described.brokers[0].is_fenced
 
 
-def test_what_one_may_do_in_the_cluster_is_told_on_request(client: RawClient) -> None:
+def test_allowed_operations_on_the_cluster_are_described_on_request(client: RawClient) -> None:
     assert describe_cluster(client).cluster_authorized_operations == UNSET_OPERATIONS
     told = describe_cluster(client, include_cluster_authorized_operations=True)
     assert told.cluster_authorized_operations == ALL_CLUSTER_OPERATIONS
@@ -181,7 +181,7 @@ def log_sizes(client: RawClient, topics: Any) -> dict[tuple[str, int], int]:
     }
 
 
-def test_log_dirs_tell_the_size_of_partitions(client: RawClient, make_topic: MakeTopic) -> None:
+def test_log_dirs_have_the_size_of_partitions(client: RawClient, make_topic: MakeTopic) -> None:
     topic = make_topic(3)
     records = batch(b"x" * 1000)
     for _ in range(3):

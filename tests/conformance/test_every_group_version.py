@@ -56,7 +56,7 @@ def test_join_group(member: GroupMember, version: int) -> None:
 
 
 @versions("join_group")
-def test_a_refused_join_can_be_told(member: GroupMember, version: int) -> None:
+def test_a_refused_join_can_be_described(member: GroupMember, version: int) -> None:
     answer = member.ask_to_join(version=version, session_timeout=1)
     assert answer.error_code == ErrorCode.invalid_session_timeout
     assert answer.generation_id == -1

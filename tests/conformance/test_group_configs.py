@@ -49,7 +49,7 @@ def becomes(client: RawClient, group: str, name: str, value: tuple[str, int]) ->
     return values(client, group)[name] == value
 
 
-def test_a_group_that_nobody_knows_has_the_brokers_settings(client, new_topic_name):
+def test_an_unknown_group_has_the_brokers_settings(client, new_topic_name):
     described = describe(client, new_topic_name())
     assert described.error_code == ErrorCode.none
     session = next(one for one in described.configs if one.name == SESSION)

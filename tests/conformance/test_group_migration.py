@@ -144,7 +144,7 @@ def test_a_group_at_work_moves_up_and_down(
     assert committed(client, member.group) == {(topic.name, 0): 6}
 
 
-def test_whoever_waits_for_a_classic_rebalance_is_told_to_join_again(
+def test_members_that_wait_for_a_classic_rebalance_have_to_join_again(
     member: ConsumerMember, new_classic: Any, make_topic: MakeTopic
 ) -> None:
     topic, first, second = make_topic(2), new_classic(), new_classic()

@@ -184,7 +184,9 @@ def test_topics_go_by_their_ids_in_the_newest_version(
     assert [one.topic_id for one in answer.topics] == [topic.id]
 
 
-def test_an_unknown_topic_id_is_told(client: RawClient, group: str, make_topic: MakeTopic) -> None:
+def test_an_unknown_topic_id_is_reported(
+    client: RawClient, group: str, make_topic: MakeTopic
+) -> None:
     gone = make_topic()
     client.call("delete_topics", 6, topics=[{"name": gone.name, "topic_id": None}], timeout=10_000)
     wait_until_gone(client, gone.name)
@@ -246,7 +248,7 @@ def test_only_members_of_the_generation_may_commit(
     assert committed(client, member.group) == {(topic.name, 0): 5}
 
 
-def test_nobody_commits_while_the_shares_are_awaited(
+def test_no_member_commits_while_assignments_are_awaited(
     new_member: NewMember, make_topic: MakeTopic
 ) -> None:
     topic, member = make_topic(), new_member()

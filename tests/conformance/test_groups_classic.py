@@ -71,7 +71,7 @@ def share(leader: GroupMember, follower: GroupMember) -> None:
     assert follower.end_sync(waiting).assignment == b"follower's"
 
 
-def test_a_new_member_is_first_told_its_id(new_member: NewMember) -> None:
+def test_a_new_member_first_gets_its_id(new_member: NewMember) -> None:
     member = new_member()
     answer = member.ask_to_join()
     assert (answer.error_code, answer.generation_id) == (ErrorCode.member_id_required, -1)
@@ -107,7 +107,7 @@ def test_a_lone_member_gets_what_it_gives_itself(client: RawClient, new_member: 
     assert (one.member_metadata, one.member_assignment) == (subscription("t"), b"all")
 
 
-def test_only_the_leader_is_told_of_all(client: RawClient, new_member: NewMember) -> None:
+def test_only_the_leader_gets_all_members(client: RawClient, new_member: NewMember) -> None:
     first, second = new_member(), new_member()
     first.become_stable()
     second.get_id()
@@ -150,7 +150,7 @@ def test_shares_that_are_too_large_are_refused_and_the_group_goes_on(
     assert member.sync({member.id: b"less"}).assignment == b"less"
 
 
-def test_nobody_writes_to_the_offsets_topic(client: RawClient, group: str) -> None:
+def test_no_client_writes_to_the_offsets_topic(client: RawClient, group: str) -> None:
     answer = produce(client, Topic("__consumer_offsets", None), batch(b"x"))
     assert answer.error_code == ErrorCode.invalid_topic_exception
 
@@ -174,7 +174,7 @@ def test_a_second_sync_gets_the_same_share(new_member: NewMember) -> None:
     assert member.sync().assignment == b"all"
 
 
-def test_when_one_leaves_the_rest_shares_out_anew(new_member: NewMember) -> None:
+def test_when_one_leaves_the_rest_rebalances(new_member: NewMember) -> None:
     first, second = two_stable(new_member)
     left = first.leave()
     assert (left.error_code, [one.error_code for one in left.members]) == (OK, [OK])
@@ -248,7 +248,7 @@ def test_a_stranger_is_refused_everywhere(new_member: NewMember) -> None:
     assert (answer.error_code, answer.member_id) == (unknown, "nobody")
 
 
-def test_nobody_knows_the_members_of_a_group_that_is_not_there(new_member: NewMember) -> None:
+def test_the_members_of_a_missing_group_are_unknown(new_member: NewMember) -> None:
     member = new_member()
     member.id, member.generation = "nobody", 1
     unknown = ErrorCode.unknown_member_id
@@ -267,7 +267,7 @@ def test_a_group_needs_a_name(new_member: NewMember, call: str) -> None:
     assert getattr(answer, "error_code", answer) == ErrorCode.invalid_group_id
 
 
-def test_nobody_leaves_a_group_without_a_name(client: RawClient, group: str) -> None:
+def test_no_member_leaves_a_group_without_a_name(client: RawClient, group: str) -> None:
     member = {"member_id": "x", "group_instance_id": None, "reason": None}
     answer = client.call("leave_group", 5, group_id="", members=[member])
     assert answer.error_code == ErrorCode.invalid_group_id
@@ -334,7 +334,7 @@ def test_the_protocol_that_all_know_is_chosen(new_member: NewMember) -> None:
     assert {one.metadata for one in answer.members} == {b"2", b"3"}
 
 
-def test_a_follower_that_joins_again_unchanged_disturbs_nobody(new_member: NewMember) -> None:
+def test_a_follower_that_joins_again_unchanged_disturbs_no_other(new_member: NewMember) -> None:
     first, second = two_stable(new_member)
     answer = second.join()
     assert (answer.generation_id, answer.members) == (2, ())
@@ -360,7 +360,9 @@ def test_the_leader_that_joins_again_starts_a_rebalance(new_member: NewMember) -
     assert (first.end_join().generation_id, second.end_join().generation_id) == (3, 3)
 
 
-def test_joining_again_while_the_shares_are_awaited_tells_the_same(new_member: NewMember) -> None:
+def test_joining_again_while_assignments_are_awaited_has_the_same_response(
+    new_member: NewMember,
+) -> None:
     member = new_member()
     first = member.join()
     second = member.join()

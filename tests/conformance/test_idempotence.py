@@ -80,7 +80,7 @@ def test_producers_have_sequences_of_their_own(client: RawClient, send: Send) ->
     assert send(0, producer_id=new_producer_id(client)) == (ErrorCode.none, 1)
 
 
-def test_a_producer_nobody_remembers_may_start_anywhere(client: RawClient, send: Send) -> None:
+def test_an_unknown_producer_may_start_anywhere(client: RawClient, send: Send) -> None:
     unknown = new_producer_id(client)
     assert send(5, producer_id=unknown) == (ErrorCode.none, 0)
     assert send(6, producer_id=unknown) == (ErrorCode.none, 1)

@@ -116,7 +116,7 @@ def test_log_dirs_are_described(run: Run, make_topic: MakeTopic) -> None:
     assert names == {f"{topic}-0", f"{topic}-1"}
 
 
-def test_the_broker_tells_its_versions(run: Run) -> None:
+def test_the_broker_reports_its_versions(run: Run) -> None:
     printed = run("BrokerApiVersionsCommand")
     for api in ("Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13"):
         assert api in printed

@@ -71,7 +71,7 @@ def test_all_topics(
 
 
 @pytest.mark.parametrize("version", [1, 4, 12])
-def test_no_topics_still_tells_of_the_brokers(client: RawClient, version: int) -> None:
+def test_no_topics_still_lists_the_brokers(client: RawClient, version: int) -> None:
     answer = client.call("metadata", version, topics=(), **NO_AUTO_CREATION)
     assert answer.topics == ()
     (broker,) = answer.brokers
@@ -104,7 +104,7 @@ def test_asking_for_a_bad_name_creates_nothing(client: RawClient) -> None:
     assert answer.error_code == ErrorCode.invalid_topic_exception
 
 
-def test_allowed_operations_are_told_only_on_request(
+def test_allowed_operations_are_listed_only_on_request(
     client: RawClient, make_topic: MakeTopic
 ) -> None:
     topic = make_topic()
@@ -114,7 +114,7 @@ def test_allowed_operations_are_told_only_on_request(
     assert told.topic_authorized_operations == ALL_TOPIC_OPERATIONS
 
 
-def test_allowed_cluster_operations_are_told_on_request(client: RawClient) -> None:
+def test_allowed_cluster_operations_are_listed_on_request(client: RawClient) -> None:
     options = NO_AUTO_CREATION | {"include_cluster_authorized_operations": True}
     told = client.call("metadata", 10, topics=(), **options)
     assert told.cluster_authorized_operations == ALL_CLUSTER_OPERATIONS

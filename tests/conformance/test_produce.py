@@ -217,7 +217,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("records", UNREADABLE.values(), ids=UNREADABLE)
-def test_records_that_cannot_be_read_are_refused_whatever_the_code(
+def test_records_that_cannot_be_read_are_refused_with_any_codec(
     client: RawClient, make_topic: MakeTopic, records: bytes
 ) -> None:
     # Kafka answers UNKNOWN_SERVER_ERROR here, which makes clients guess; any error code will do.
@@ -325,7 +325,7 @@ def test_timestamps_too_far_behind_are_refused_if_the_topic_says_so(
     assert fresh.error_code == ErrorCode.none
 
 
-def test_one_replica_is_enough_whatever_min_insync_replicas_says(
+def test_one_replica_is_enough_for_any_min_insync_replicas(
     client: RawClient, make_topic: MakeTopic
 ) -> None:
     # Kafka counts at most as many in-sync replicas as the topic has replicas.

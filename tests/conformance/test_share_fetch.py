@@ -119,7 +119,9 @@ def test_a_record_is_with_one_member_only(
     assert other.acquire(shared) == [Acquired(4, 7, 1)]
 
 
-def test_the_lock_time_is_told(client: RawClient, make_sharer: MakeSharer, shared: Topic) -> None:
+def test_the_lock_time_is_reported(
+    client: RawClient, make_sharer: MakeSharer, shared: Topic
+) -> None:
     answer = make_sharer().fetch((shared, 0))
     assert answer.acquisition_lock_timeout.total_seconds() == 30
 
@@ -178,7 +180,7 @@ def test_ranges_are_as_large_as_the_client_likes_them(
     assert sharer.acquire(shared, batch_size=3) == [Acquired(0, 3, 1), Acquired(4, 7, 1)]
 
 
-def test_only_so_many_records_are_on_their_way(
+def test_only_so_many_records_are_in_flight(
     client: RawClient, make_sharer: MakeSharer, shared: Topic, group: str
 ) -> None:
     set_group_configs(client, group, {"share.partition.max.record.locks": "100"})
@@ -278,7 +280,7 @@ def test_acknowledgements_ride_on_a_fetch(
     assert (one.acknowledge_error_code, acquired(one)) == (OK, [Acquired(2, 3, 1)])
 
 
-def test_a_fetch_tells_which_acknowledgements_were_wrong(
+def test_a_fetch_reports_which_acknowledgements_were_wrong(
     client: RawClient, make_sharer: MakeSharer, shared: Topic
 ) -> None:
     one, other = make_sharer(), make_sharer()
@@ -486,7 +488,7 @@ def test_a_session_cannot_begin_with_acknowledgements(
 @pytest.mark.parametrize(
     "fields", [{"group_id": None}, {"member_id": None}, {"member_id": ""}], ids=repr
 )
-def test_whoever_fetches_must_say_who_it_is(
+def test_a_fetch_needs_a_member_id(
     make_sharer: MakeSharer, shared: Topic, fields: dict[str, Any]
 ) -> None:
     answer = make_sharer().fetch((shared, 0), **fields)
@@ -520,7 +522,7 @@ def test_the_end_of_a_connection_gives_records_back(
     assert other.acquire(shared) == [Acquired(0, 3, 2)]
 
 
-def test_a_fetch_that_nobody_waits_for_any_more_takes_nothing_from_others(
+def test_an_abandoned_fetch_takes_nothing_from_others(
     client: RawClient, target: Target, make_sharer: MakeSharer, shared: Topic
 ) -> None:
     one, other = make_sharer(), make_sharer()
@@ -562,7 +564,7 @@ def test_a_forgotten_partition_is_not_fetched_from(
     assert one.partition_index == 1
 
 
-def test_an_unknown_partition_is_told_and_the_others_go_on(
+def test_an_unknown_partition_is_reported_and_the_others_go_on(
     client: RawClient, make_sharer: MakeSharer, shared: Topic
 ) -> None:
     sharer = make_sharer()

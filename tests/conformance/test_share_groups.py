@@ -83,7 +83,7 @@ def test_members_divide_partitions_if_there_are_enough(
     eventually(are_divided)
 
 
-def test_a_topic_that_comes_later_is_given_to_whoever_wants_it(
+def test_a_topic_that_comes_later_is_assigned_to_its_subscribers(
     client: RawClient,
     make_sharer: MakeSharer,
     make_topic: MakeTopic,
@@ -256,7 +256,7 @@ def test_what_is_not_there_cannot_be_described(
     assert described(client, name and f"{group}-{name}").error_code == code
 
 
-def test_permissions_are_told_if_asked_for(
+def test_permissions_are_listed_on_request(
     client: RawClient, make_sharer: MakeSharer, make_topic: MakeTopic, group: str
 ) -> None:
     make_sharer().join(make_topic())

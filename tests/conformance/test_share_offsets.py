@@ -104,7 +104,7 @@ def test_every_version_works(client: RawClient, shared: Topic, group: str, versi
     assert found.start_offset >= 0
 
 
-def test_nobody_knows_a_group_that_is_not_there(client: RawClient, group: str) -> None:
+def test_a_missing_group_is_unknown(client: RawClient, group: str) -> None:
     assert places(client, group) == {}
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_there_cannot_be_moved(
 
 
 @pytest.mark.usefixtures("left")
-def test_a_forgotten_topic_begins_anew(
+def test_a_forgotten_topic_begins_again(
     target: Target,
     client: RawClient,
     make_sharer: MakeSharer,
@@ -168,7 +168,7 @@ def test_offsets_of_a_group_that_is_not_there_cannot_be_forgotten(
 
 
 @pytest.mark.usefixtures("left")
-def test_a_deleted_group_begins_anew(
+def test_a_deleted_group_begins_again(
     target: Target, client: RawClient, make_sharer: MakeSharer, shared: Topic, group: str
 ) -> None:
     (deleted,) = client.call("delete_groups", 2, groups_names=[group]).results

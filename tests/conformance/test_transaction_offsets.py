@@ -164,7 +164,7 @@ def test_members_are_checked(
 
 
 @both_versions
-def test_a_generation_of_a_group_that_nobody_knows(
+def test_a_generation_of_an_unknown_group(
     make_topic: MakeTopic, group: str, producer: Producer
 ) -> None:
     topic = make_topic()

@@ -188,7 +188,7 @@ def test_a_transaction_goes_through_its_states(
     assert (found.transaction_state, found.producer_id) == ("Empty", producer.id)
 
 
-def test_a_transactional_id_that_nobody_knows(client: RawClient, topic: str) -> None:
+def test_an_unknown_transactional_id(client: RawClient, topic: str) -> None:
     find_coordinator(client, topic)
     assert describe_transaction(client, topic).error_code == ErrorCode.transactional_id_not_found
     assert describe_transaction(client, "").error_code == ErrorCode.invalid_request
@@ -320,7 +320,7 @@ def test_an_older_epoch_aborts_what_is_ongoing(
 
 
 @both_versions
-def test_someone_with_another_producer_id_is_fenced(producer: Producer) -> None:
+def test_a_producer_with_another_producer_id_is_fenced(producer: Producer) -> None:
     answer = producer.ask_for_id(producer_id=10**12, producer_epoch=3)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.producer_fenced, -1)
     answer = producer.ask_for_id(producer_id=producer.id, producer_epoch=producer.epoch + 5)

@@ -71,7 +71,7 @@ def test_bodies_of_every_size(channel, queue, size):
     assert received == body
 
 
-def test_someone_elses_user_id_is_refused(channel, queue):
+def test_another_users_id_is_refused(channel, queue):
     channel.confirm_delivery()
     with closes_channel(406):
         channel.basic_publish("", queue, b"", pika.BasicProperties(user_id="other"))
@@ -114,7 +114,7 @@ def test_persistent_messages_are_confirmed(channel, name):
 # --- get ---------------------------------------------------------------------------------------
 
 
-def test_get_tells_how_many_are_left(channel, queue):
+def test_get_has_the_number_of_remaining_messages(channel, queue):
     fill(channel, queue, 3)
     assert [channel.basic_get(queue)[0].message_count for _ in range(3)] == [2, 1, 0]
     assert channel.basic_get(queue) == (None, None, None)

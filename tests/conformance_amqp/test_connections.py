@@ -55,7 +55,7 @@ def test_an_unknown_virtual_host_is_refused(connect):
 @pytest.mark.parametrize(
     "greeting", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x01\x01\x00\x0a", b"AMQP\x00\x00\x09\x02"]
 )
-def test_who_speaks_another_protocol_is_told_ours(raw, greeting):
+def test_a_client_of_another_protocol_gets_our_header(raw, greeting):
     raw.sendall(greeting)
     assert everything(raw) == HEADER
 

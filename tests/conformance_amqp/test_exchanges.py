@@ -40,7 +40,7 @@ def test_a_direct_exchange_compares_keys(channel, name):
     assert bodies(channel, other) == [b"error"]
 
 
-def test_a_fanout_exchange_sends_to_everyone_once(channel, name):
+def test_a_fanout_exchange_sends_to_every_queue_once(channel, name):
     exchange = name("x")
     channel.exchange_declare(exchange, "fanout", auto_delete=True)
     queues = [bound(channel, name, exchange, "a", "b") for _ in range(3)]

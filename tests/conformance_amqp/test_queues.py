@@ -168,7 +168,7 @@ def test_purging_takes_what_waits_and_leaves_what_is_out(channel, name):
     eventually(lambda: count(channel, queue), 1)
 
 
-def test_deleting_tells_how_much_went_with_it(channel, name):
+def test_deleting_reports_the_number_of_deleted_messages(channel, name):
     queue = declare(channel, name)
     publish(channel, queue, b"1", b"2")
     assert channel.queue_delete(queue).method.message_count == 2
@@ -192,7 +192,7 @@ def test_deleting_a_queue_only_if_unused(connect, name):
         connection.channel().queue_delete(queue, if_unused=True)
 
 
-def test_consumers_are_told_when_their_queue_goes(connect, name):
+def test_consumers_are_notified_when_their_queue_goes(connect, name):
     connection = connect()
     channel, other = connection.channel(), connection.channel()
     queue = name()

@@ -38,6 +38,6 @@ def test_the_laws_of_the_page_hold(tmp_path):
         getattr(laws, law)(folder)
 
 
-def test_a_unit_is_told_as_people_write_it():
+def test_a_unit_is_shown_as_people_write_it():
     assert str(Unit("lines", 2)) == "lines-2"
     assert str(Unit("lines")) == "lines"

@@ -125,7 +125,7 @@ def test_the_session_itself_is_fine(broker):
 
 
 @pytest.mark.slow
-def test_mutated_sessions_harm_nobody(broker, seed, caplog):
+def test_mutated_sessions_harm_no_other_client(broker, seed, caplog):
     with caplog.at_level(logging.ERROR):
         run(broker, random.Random(seed), 150)
     assert [
@@ -134,7 +134,7 @@ def test_mutated_sessions_harm_nobody(broker, seed, caplog):
 
 
 @pytest.mark.soak
-def test_many_mutated_sessions_harm_nobody(broker, seed):
+def test_many_mutated_sessions_harm_no_other_client(broker, seed):
     run(broker, random.Random(seed), 20_000)
 
 

@@ -129,7 +129,7 @@ def test_a_malformed_allowed_host_is_reported_by_the_name_of_the_setting(wrong):
         "chrome-extension://abc",
     ],
 )
-def test_a_foreign_origin_is_refused_whatever_it_asks(method, origin):
+def test_a_foreign_origin_is_refused_on_every_path(method, origin):
     assert status(LOCAL, method=method, origin=origin) == 403
 
 
@@ -210,7 +210,7 @@ def test_a_refusal_says_what_to_do_and_repeats_little_of_what_was_sent():
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=40), max_size=2), st.binary(max_size=3))
-def test_whatever_is_sent_is_decided(host, origins, body):
+def test_every_request_is_decided(host, origins, body):
     fields = [("host", host), *(("origin", one) for one in origins)]
     fields.append(("content-length", body.decode("latin-1")))
     refusal = LOCAL.check(RequestHead.from_headers("POST", fields, None))

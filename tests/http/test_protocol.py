@@ -152,7 +152,7 @@ def test_pipelined_requests_are_answered_in_order(interface):
     assert [json.loads(body)["path"] for _, body in responses(raw)] == [*paths, "/last"]
 
 
-def test_a_body_that_nobody_read_is_not_the_next_request(interface):
+def test_an_unread_body_is_not_the_next_request(interface):
     refused = b"POST /a HTTP/1.1\r\nHost: evil\r\nContent-Length: 40000\r\n\r\n" + b"x" * 40_000
     raw = interface.exchange(refused + b"GET /b HTTP/1.1\r\n" + HOST + CLOSE)
     assert [status for status, _ in responses(raw)] == [403, 200]

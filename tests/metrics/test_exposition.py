@@ -80,7 +80,7 @@ def test_a_value_that_does_not_exist_has_no_sample():
     assert ("missing",) not in samples(body.decode())
 
 
-def test_every_process_tells_its_version_and_its_memory():
+def test_every_process_exposes_its_version_and_its_memory():
     found = samples(MetricsRegistry([]).render()[0].decode())
     names = {key[0] for key in found}
     assert {"strom_build_info", "strom_start_time_seconds", "python_info"} <= names

@@ -25,6 +25,6 @@ def test_no_two_codes_have_the_same_text():
     assert len({code.text for code in ErrorCode}) == len(ErrorCode)
 
 
-def test_an_error_says_what_its_code_means_unless_told_better():
+def test_an_error_has_its_codes_meaning_unless_given_a_message():
     assert ApiError(ErrorCode.INVALID_CONFIG).message == ErrorCode.INVALID_CONFIG.text
     assert str(ApiError(ErrorCode.INVALID_CONFIG, "`x` is unknown.")) == "`x` is unknown."

@@ -87,7 +87,7 @@ def test_avro_strings_that_are_not_utf8_are_malformed_wherever_they_are(
         world.close()
 
 
-def test_plain_avro_is_read_and_what_is_broken_told(spark, kafka_servers, tmp_path):
+def test_plain_avro_is_read_and_what_is_broken_reported(spark, kafka_servers, tmp_path):
     topic = fresh_topic("avro")
     stream = Stream(topic, format="avro", schema=json.dumps(NEW), time="at")
     world = World(spark, kafka_servers, tmp_path, stream, views_of(stream))

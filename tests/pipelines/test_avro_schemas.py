@@ -81,7 +81,7 @@ def test_wrong_avro_is_refused_with_its_place(make, told):
     assert told in str(caught.value)
 
 
-def test_columns_from_a_registry_are_checked_when_it_has_told_them(tmp_path):
+def test_columns_from_a_registry_are_checked_when_it_has_responded(tmp_path):
     stream = Stream("clicks", format="avro", schema="registry", time="at")
     view = View(reads=stream, keys=["page"], measures={"n": count()}, name="n")
     project = Project(tmp_path, ProjectSettings(), {}, {"n": view})

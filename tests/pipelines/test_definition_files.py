@@ -69,7 +69,7 @@ def test_files_that_cannot_define_views_are_refused(folder, files, reason):
         load_project(made)
 
 
-def test_a_project_of_strom_0_1_0_is_told_which_files_are_not_loaded(folder):
+def test_a_project_of_strom_0_1_0_gets_a_list_of_files_that_are_not_loaded(folder):
     made = folder(orders_py=VIEWS, test_orders_py="", _private_py="")
     with pytest.raises(UserError, match=r"defines a view\. Not loaded: orders\.py\. .*\[project\]"):
         load_project(made)

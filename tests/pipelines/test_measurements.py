@@ -38,7 +38,7 @@ def test_the_speed_layer_of_a_topic_is_measured():
     assert found.value("strom_view_dead_letters_total", topic="clicks") == 1
 
 
-def test_a_view_that_is_set_aside_and_threads_that_fail_are_told():
+def test_a_view_that_is_set_aside_and_threads_that_fail_are_reported():
     runner = measured_runner(set_aside=lambda: {"pages": "why"}, outages={"batch": object()})
     found = scraped(runner)
     assert found.value("strom_view_set_aside", view="pages") == 1

@@ -62,7 +62,7 @@ def test_sql_views_may_stand_in_any_order(project):
     assert loaded.views == project(views_sql=SQL).views
 
 
-def test_a_circle_of_views_is_told(project):
+def test_a_circle_of_views_is_reported(project):
     stream = SQL.split(";")[0]
     circle = """;
     CREATE VIEW a AS SELECT page FROM b;
@@ -142,7 +142,7 @@ def test_wrong_settings_are_refused(project, settings, told):
         project(settings, views_py=VIEWS)
 
 
-def test_an_error_in_a_file_is_told_with_its_line(project):
+def test_an_error_in_a_file_is_reported_with_its_line(project):
     with pytest.raises(UserError, match=r"views\.py:2: NameError"):
         project(views_py="x = 1\nviews = nothing\n")
     with pytest.raises(UserError, match=r"views\.py:1: "):

@@ -260,7 +260,7 @@ def test_dead_letters_are_maintained_and_may_be_dropped(
         assert eventually(lambda: (letters(), shop.counted()) == (3, 3), shop.runner)
 
 
-def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):
+def test_a_topic_that_is_not_there_is_reported_before_anything_runs(spark, kafka_servers, tmp_path):
     stream = Stream("no-such-topic", schema=SCHEMA, time="at")
     view = View(reads=stream, measures={"n": count()}, name="n")
     project = Project(tmp_path, ProjectSettings(servers=kafka_servers), {}, {"n": view})
@@ -276,7 +276,7 @@ def returning_nothing(rows):
     pass
 
 
-def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tmp_path):
+def test_what_only_spark_can_see_is_reported_with_its_place(spark, kafka_servers, tmp_path):
     stream = Stream("clicks", schema=SCHEMA, time="at")
     for view in (
         View(reads=stream, where="nothing > 5", measures={"n": count()}, name="n"),

@@ -37,7 +37,7 @@ def runner_of(world, tmp_path):
     return ProjectRunner(project, world.spark, world.kafka)
 
 
-def test_a_topic_that_has_grown_past_its_forerunner_is_told_with_the_way_out(world, tmp_path):
+def test_a_topic_that_has_grown_past_its_forerunner_is_reported_with_the_way_out(world, tmp_path):
     world.send([*clicks(30), b"malformed"])
     speed = world.speed()
     speed.step()
@@ -70,7 +70,7 @@ def test_a_topic_that_has_grown_past_its_forerunner_is_told_with_the_way_out(wor
     assert runner.batch_now(world.stream.topic) == 90
 
 
-def test_a_topic_that_was_made_anew_with_fewer_partitions_is_told(world):
+def test_a_topic_that_was_recreated_with_fewer_partitions_is_reported(world):
     world.send(clicks(30))
     speed = world.speed()
     speed.step()

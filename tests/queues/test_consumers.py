@@ -64,7 +64,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.booleans())
-def test_the_turn_is_with_whoever_was_served_longest_ago(steps, single_active):
+def test_the_consumer_that_was_served_longest_ago_is_next(steps, single_active):
     consumers, model = Consumers(single_active=single_active), ModelOfConsumers(single_active)
     for number, (step, which, priority) in enumerate(steps):
         there = model.consumers

@@ -46,7 +46,7 @@ def test_the_shorter_of_both_times_counts():
     assert queue._host.given_up == [(b"m", "expired")]
 
 
-def test_a_message_that_lives_no_time_is_for_whoever_waits():
+def test_a_message_with_a_ttl_of_zero_goes_to_a_waiting_consumer():
     queue = make_queue(message_ttl=0)
     queue.publish(make_message(b"1"), 0)
     assert queue._host.given_up == [(b"1", "expired")]
@@ -209,7 +209,7 @@ def test_a_time_to_live_counts_on_after_waiting_and_a_delivery():
     assert queue._host.given_up == [(b"m", "expired")]
 
 
-def test_many_expired_messages_are_dropped_in_slices_and_nobody_gets_one():
+def test_many_expired_messages_are_dropped_in_slices_and_no_consumer_gets_one():
     queue = make_queue(message_ttl=100)
     count = 3 * EXPIRY_SLICE + 1
     for number in range(count):

@@ -39,7 +39,7 @@ def test_a_schema_is_registered_found_and_read(client, subject):
     assert (newest.subject, newest.version, newest.id) == (subject, 1, schema_id)
 
 
-def test_references_are_told(client, subject):
+def test_references_are_listed(client, subject):
     client.register(f"{subject}-click", ONE)
     using = json.dumps(record({"name": "click", "type": "Click"}, name="Session"))
     reference = Reference("Click", f"{subject}-click", 1)
@@ -54,7 +54,7 @@ def test_compatibility_comes_with_reasons(client, subject):
     assert client.compatible(subject, TWO, version=1) == []
 
 
-def test_a_refusal_tells_status_code_and_words(client, subject):
+def test_a_refusal_has_status_code_and_message(client, subject):
     client.register(subject, ONE)
     with pytest.raises(RegistryError, match="incompatible") as refused:
         client.register(subject, '"int"')
@@ -78,7 +78,7 @@ def test_the_next_address_is_asked_when_one_is_away(strom_registry, subject):
         assert client.register(subject, ONE) > 0
 
 
-def test_nobody_there_is_told_in_words():
+def test_a_missing_registry_is_reported_in_words():
     with (
         RegistryClient("http://127.0.0.1:1", retries=RetryPolicy(0.01, attempts=2)) as client,
         pytest.raises(RegistryUnreachable, match="strom registry"),

@@ -46,6 +46,6 @@ def test_other_bytes_are_not_taken_for_a_schema_id(data):
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\x04\x00", b"\xff\xff\xff\xff\xff\xff", b"\x03"])
-def test_a_broken_path_of_indexes_is_told(data):
+def test_a_broken_path_of_indexes_is_reported(data):
     with pytest.raises(NotFramed):
         unframe_message_indexes(data)

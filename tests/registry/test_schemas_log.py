@@ -218,7 +218,7 @@ def test_a_topic_of_several_partitions_is_refused(strom_server, topic):
         RegistryServer(strom_server.bootstrap_servers, topic=topic).start()
 
 
-def test_a_broker_that_is_not_there_is_told(monkeypatch):
+def test_a_broker_that_is_not_there_is_reported(monkeypatch):
     monkeypatch.setattr(schemas_log, "RESPONSE_S", 0.5)
     with pytest.raises(UserError, match="No Kafka broker responds"):
         RegistryServer("127.0.0.1:1").start()

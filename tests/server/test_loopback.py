@@ -6,7 +6,7 @@ from strom.server.loopback import may_log_in
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-def test_the_well_known_user_is_let_in_from_this_machine(host):
+def test_the_well_known_user_is_authenticated_from_this_machine(host):
     assert may_log_in("guest", host)
 
 

@@ -9,7 +9,7 @@ def test_bytes_are_granted_until_there_are_none():
     assert pool.free == 0
 
 
-def test_whoever_waits_is_served_in_order_and_nobody_overtakes():
+def test_waiting_requests_are_served_in_order_and_none_overtakes():
     pool = MemoryPool(100)
     served = []
     assert pool.take(100)

@@ -127,7 +127,7 @@ def test_one_sync_serves_many_waiting_requests():
 
 
 @pytest.mark.parametrize("verb", ["datasync", "append"])
-def test_an_input_output_error_is_told_to_producers_and_ends_the_node(verb):
+def test_an_input_output_error_is_reported_to_producers_and_ends_the_node(verb):
     async def test():
         files = MemoryFiles()
         async with running_node(files) as node:

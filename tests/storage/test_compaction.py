@@ -450,7 +450,7 @@ def test_long_keys_count_as_a_whole():
     assert not keys.is_superseded(long + b"1", 3)
 
 
-def test_a_damaged_batch_is_never_signed_anew():
+def test_a_damaged_batch_never_gets_a_new_checksum():
     log = closed_log((b"a", b"1"), (b"a", b"2"))
     data = log.segments[0][1]
     data[-3] ^= 1

@@ -56,7 +56,7 @@ def test_the_dirty_share_must_be_larger_than_the_ratio():
     assert len(due.segments) == 2
 
 
-def test_records_that_wait_too_long_are_due_whatever_the_ratio():
+def test_records_that_wait_too_long_are_due_at_any_ratio():
     segments = log(50, 1, 5)
     few = {"first_dirty": 10, "min_cleanable_dirty_ratio": 1}
     assert plan(segments, max_compaction_lag_ms=100, **few) is None
@@ -104,7 +104,7 @@ def test_nothing_beyond_the_last_stable_offset_is_touched(last_stable, end):
     assert (due.end_offset if due else None) == end
 
 
-def test_a_first_dirty_offset_outside_the_log_begins_anew():
+def test_a_first_dirty_offset_outside_the_log_is_reset():
     segments = log(5, 5, 5, 5)[1:]
     for first_dirty in (0, 999):
         due = plan(segments, first_dirty=first_dirty)

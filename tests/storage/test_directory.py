@@ -62,7 +62,7 @@ def test_a_file_is_not_a_folder(tmp_path):
         opened(DiskFiles(), str(tmp_path / "file"))
 
 
-def test_an_unwritable_place_is_told_in_one_line():
+def test_an_unwritable_place_is_reported_in_one_line():
     files = MemoryFiles()
     files.fail(1, OSError(errno.EACCES, "Permission denied"), only="make_directory")
     with pytest.raises(UserError, match="Permission denied; choose another folder") as caught:

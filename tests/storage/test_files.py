@@ -123,7 +123,7 @@ def test_an_open_file_survives_the_removal_of_its_name(place):
     file.close()
 
 
-def test_the_lock_tells_which_process_holds_it(tmp_path):
+def test_the_lock_names_the_process_that_holds_it(tmp_path):
     files = DiskFiles()
     lock = files.lock(f"{tmp_path}/.lock")
     with pytest.raises(LockHeld) as caught:

@@ -275,7 +275,7 @@ def test_append_time_is_the_brokers():
     assert read_all(world.log)[0].timestamp == START_MS
 
 
-def test_epochs_are_told_over_restarts():
+def test_epochs_are_kept_over_restarts():
     world = World()
     world.fill(5)
     world.crash()
@@ -299,7 +299,7 @@ def test_a_duplicate_gets_its_first_offset_also_after_a_crash():
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_what_a_killed_process_left_is_safe_once_it_is_opened_again():
+def test_what_a_killed_process_left_is_durable_once_it_is_opened_again():
     for seed in range(20):
         world = World(seed=seed)
         for _ in range(20):

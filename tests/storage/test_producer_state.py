@@ -127,7 +127,7 @@ def test_a_marker_without_a_transaction_completes_nothing():
     assert ProducerStates().update(control(0), COMMIT) is None
 
 
-def test_an_emptied_control_batch_ends_nothing_but_tells_the_epoch():
+def test_an_emptied_control_batch_ends_nothing_but_has_the_epoch():
     states = states_after(batch(0, 0, transactional=True))
     assert states.update(control(1, epoch=1)) is None
     assert states.first_open_offset == 0

@@ -93,7 +93,7 @@ def test_nothing_beyond_the_high_watermark_goes():
     assert deleted(segments, retention_ms=0, high_watermark=0) == 0
 
 
-def test_segments_before_the_start_of_the_log_go_whatever_the_policy():
+def test_segments_before_the_start_of_the_log_go_with_any_policy():
     segments = log((5, NOW), (5, NOW), (5, NOW))
     for policy in ("delete", "compact"):
         assert deleted(segments, log_start_offset=20, cleanup_policy=policy) == 2

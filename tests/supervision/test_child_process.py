@@ -130,7 +130,7 @@ def test_a_start_can_be_stopped_by_another_thread(child):
         one.wait_ready(PATIENCE_S)
 
 
-def test_a_reader_of_lines_that_is_gone_hurts_nobody(monkeypatch):
+def test_a_reader_of_lines_that_is_gone_does_no_harm(monkeypatch):
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)

@@ -36,7 +36,7 @@ def holder(tmp_path):
         process.kill()
 
 
-def test_another_process_is_kept_out_and_told_by_whom(tmp_path, holder):
+def test_another_process_is_kept_out_and_gets_the_holder(tmp_path, holder):
     with pytest.raises(LockHeld, match=rf"in use by process {holder.pid} \(") as refused:
         acquire(str(tmp_path / "lock"))
     assert ", since 20" in refused.value.holder
@@ -51,7 +51,7 @@ def test_a_holder_that_was_killed_holds_nothing(tmp_path, holder):
     acquire(str(tmp_path / "lock")).release()
 
 
-def test_a_file_with_the_id_of_a_living_process_blocks_nobody(tmp_path):
+def test_a_file_with_the_id_of_a_living_process_blocks_no_other(tmp_path):
     """A process id is used again sooner or later: it says nothing of the lock."""
     (tmp_path / "lock").write_text(f"process {os.getppid()} (strom run, since 2026-01-01 00:00:00)")
     (tmp_path / ".lock").write_text(f"{os.getpid()}\n")  # as strom 0.1 wrote it
@@ -78,7 +78,7 @@ def test_arguments_which_may_be_secret_are_not_written(tmp_path, monkeypatch):
     assert "password" not in text
 
 
-def test_who_only_asks_keeps_nobody_from_the_lock(tmp_path):
+def test_a_query_keeps_no_process_from_the_lock(tmp_path):
     """`is_held` takes the lock for an instant; a start at that very moment must not fail."""
     probe = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     lock_open_file(probe, "lock")

@@ -26,7 +26,7 @@ def test_a_jar_with_a_wrong_checksum_is_not_run(jars: Path) -> None:
         amqp_client.locate()
 
 
-def test_without_maven_the_reason_is_told(
+def test_without_maven_the_reason_is_given(
     jars: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(jars))

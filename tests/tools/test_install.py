@@ -46,7 +46,7 @@ def test_a_later_section_of_pips_settings_overrides():
     }
 
 
-def test_uv_gets_what_pip_is_told():
+def test_uv_gets_the_options_of_pip():
     pip = {
         "index-url": "https://one.example/simple",
         "extra-index-url": "\nhttps://two.example/simple\nhttps://three.example/simple",
@@ -71,7 +71,7 @@ def test_uv_gets_what_pip_is_told():
     assert uv_settings({}) == {"UV_INDEX_STRATEGY": "unsafe-best-match"}
 
 
-def test_uv_installs_into_this_environment_whatever_its_variables_name(monkeypatch):
+def test_uv_installs_into_this_environment_with_any_variables(monkeypatch):
     commands = []
 
     def run(*command, env):

@@ -7,7 +7,7 @@ import pytest
 from tools import postgres
 
 
-def test_without_the_package_the_reason_is_told(
+def test_without_the_package_the_reason_is_given(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def missing() -> Path:

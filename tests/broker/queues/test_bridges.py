@@ -96,7 +96,7 @@ def test_a_record_larger_than_a_message_may_be_goes_to_the_dead_letter_topic():
     asyncio.run(test())
 
 
-def test_the_dead_letter_topic_takes_whatever_the_source_took():
+def test_the_dead_letter_topic_takes_every_record_the_source_took():
     async def test() -> None:
         async with queue_world(amqp_max_message_bytes="10") as world:
             await world.topic("t", max_message_bytes="3000000")

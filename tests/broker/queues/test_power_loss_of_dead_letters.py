@@ -151,7 +151,7 @@ def test_a_delayed_message_is_not_lost_with_the_power():
         asyncio.run(test(seed))
 
 
-def test_a_dead_letter_that_is_safe_is_in_one_place_only():
+def test_a_durable_dead_letter_is_in_one_place_only():
     async def test() -> None:
         files, clock = MemoryFiles(), ManualClock()
         async with queues(files, clock) as world:

@@ -118,7 +118,7 @@ def test_a_dead_letter_whose_sync_failed_is_not_written_twice(monkeypatch):
 
 
 @pytest.mark.parametrize("flush", ["disk", "os"])
-def test_a_power_cut_takes_no_dead_letter_on_its_way_into_a_topic(flush):
+def test_a_power_cut_takes_no_dead_letter_in_flight_into_a_topic(flush):
     async def test(seed: int, turns: int) -> None:
         files, clock = MemoryFiles(seed), ManualClock()
         async with queue_world(files, clock) as world:

@@ -60,7 +60,7 @@ def test_topics_are_described_and_listed_alike(strom, at_kafka, describe_and_lis
         ["--alter", "--topic", "taken", "--partitions", "1"],
     ],
 )
-def test_failures_are_told_alike(strom, at_kafka, describe_and_list, arguments):
+def test_failures_are_reported_alike(strom, at_kafka, describe_and_list, arguments):
     strom("kafka-topics", *at_kafka, "--create", "--topic", "taken", "--if-not-exists")
     ours, theirs = describe_and_list(*arguments)
     assert ours.exit_code == theirs.returncode == 1
@@ -68,7 +68,7 @@ def test_failures_are_told_alike(strom, at_kafka, describe_and_list, arguments):
     assert ours.stderr == theirs.stdout.partition("\n")[0] + "\n"
 
 
-def test_creating_is_told_alike(describe_and_list, strom, at_kafka, topic):
+def test_creating_is_reported_alike(describe_and_list, strom, at_kafka, topic):
     name = f"{topic}.x_y"
     theirs = run_tool(TOPICS, *at_kafka, "--create", "--topic", name)
     run_tool(TOPICS, *at_kafka, "--delete", "--topic", name)

@@ -65,7 +65,7 @@ def test_a_topic_that_is_not_there_yet_is_waited_for(start_strom, strom_at_broke
     assert errors == b"Processed a total of 1 messages\n"
 
 
-def test_ctrl_c_tells_the_total(start_strom, filled_topic):
+def test_ctrl_c_prints_the_total(start_strom, filled_topic):
     process = start_strom("kafka-console-consumer", "--topic", filled_topic, "--from-beginning")
     lines = [process.stdout.readline() for _ in range(10)]
     process.send_signal(signal.SIGINT)

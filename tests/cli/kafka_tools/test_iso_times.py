@@ -27,7 +27,7 @@ def test_durations(text, milliseconds):
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "1h", "P1H", "yesterday"])
-def test_what_is_neither_is_told(text):
+def test_what_is_neither_is_reported(text):
     with pytest.raises(UserError):
         parse_duration_ms(text)
     with pytest.raises(UserError):

@@ -139,7 +139,7 @@ def test_everything_comes_back(converter):
     ]
 
 
-def test_a_missing_value_is_told_from_an_empty_one(converter):
+def test_a_missing_value_is_distinguished_from_an_empty_one(converter):
     schema = struct({"a": Schema(Type.STRING, optional=True)}, name="M")
     topic = next(topics)
     for value in (None, ""):

@@ -36,7 +36,7 @@ def settled(units, claims):
 
 
 @given(units_st, claims_st())
-def test_what_is_still_claimed_is_given_to_nobody_else(units, claims):
+def test_what_is_still_claimed_is_given_to_no_one_else(units, claims):
     shares = assign_units(units, claims)
     for worker, share in shares.items():
         for other, claim in claims.items():

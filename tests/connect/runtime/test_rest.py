@@ -111,7 +111,7 @@ def test_plugins_go_by_kafkas_class_names(rest):
         ("PATCH", "/connectors", 405, "HTTP 405 Method Not Allowed"),
     ],
 )
-def test_what_is_not_there_is_told_in_kafkas_words(rest, method, path, status, message):
+def test_what_is_not_there_is_reported_in_kafkas_words(rest, method, path, status, message):
     answer = rest.ask(method, path, {} if method == "PATCH" else None)
     assert answer[:2] == (status, {"error_code": status, "message": message})
 
@@ -256,7 +256,7 @@ def test_a_sink_without_topics_is_refused(rest, name, tmp_path):
     assert "topics.regex" in body["message"]
 
 
-def test_validation_tells_every_setting_with_its_errors(rest, config):
+def test_validation_lists_every_setting_with_its_errors(rest, config):
     path = "/connector-plugins/FileStreamSource/config/validate"
     status, body, _ = rest.ask("PUT", path, {**config, "name": "x", "tasks.max": "two"})
     assert status == 200
@@ -276,7 +276,7 @@ def test_validation_tells_every_setting_with_its_errors(rest, config):
     assert rest.ask("PUT", path, {**config, "name": "x"})[1]["error_count"] == 0
 
 
-def test_a_plugin_tells_its_settings(rest):
+def test_a_plugin_lists_its_settings(rest):
     found = {one["name"]: one for one in rest.get("/connector-plugins/FileStreamSource/config")}
     assert found["topic"]["required"] is True
     assert found["batch.size"]["default_value"] is not None

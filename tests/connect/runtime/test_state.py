@@ -71,7 +71,7 @@ def histories(draw):
 
 
 @given(histories())
-def test_a_compacted_topic_tells_the_same_as_the_whole(history):
+def test_a_compacted_topic_replays_to_the_same_state_as_the_whole(history):
     assert seen(folded(compacted(history))) == seen(folded(history))
 
 

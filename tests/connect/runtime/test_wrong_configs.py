@@ -99,6 +99,6 @@ def test_a_workers_converters_may_have_references(monkeypatch):
         RunningWorker(texts)
 
 
-def test_everything_wrong_is_told_at_once():
+def test_everything_wrong_is_reported_at_once():
     found = problems(SOURCE, fil="x", tasks__max="many", transforms__a__type="Cast$Value")
     assert set(found) == {"fil", "tasks.max", "transforms.a.type"}

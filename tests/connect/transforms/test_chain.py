@@ -111,7 +111,7 @@ def test_a_missing_setting_is_named_in_full():
     assert "transforms.hide.fields" in problems(settings)
 
 
-def test_every_problem_is_told_at_once():
+def test_every_problem_is_reported_at_once():
     settings = {
         "transforms": "a,b",
         "transforms.a.type": "Nothing",

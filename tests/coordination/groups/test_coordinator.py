@@ -30,7 +30,7 @@ def join(world: GroupWorld, member: str = "", **changes) -> int:
     return world.submit(JoinGroup(member=member, **(fields | changes)))
 
 
-def test_a_full_group_takes_nobody_in():
+def test_a_full_group_accepts_no_member():
     world = GroupWorld(group_max_size=2, group_initial_rebalance_delay_ms=0)
     tickets = [join(world) for _ in range(3)]
     assert world.responses[tickets[2]].code is ErrorCode.GROUP_MAX_SIZE_REACHED

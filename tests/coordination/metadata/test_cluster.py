@@ -76,7 +76,7 @@ def test_partitions_only_grow():
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
-def test_topics_in_which_a_name_tells_the_place_do_not_grow(name):
+def test_topics_in_which_a_name_determines_the_place_do_not_grow(name):
     cluster = ClusterMetadata()
     created(cluster, name, 2)
     assert code_of(cluster.add_partitions, name, 3) is ErrorCode.INVALID_REQUEST

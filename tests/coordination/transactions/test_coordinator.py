@@ -88,7 +88,7 @@ def test_while_it_ends_everything_else_has_to_wait(world):
         world.markers = markers
 
 
-def test_what_could_not_be_written_is_told_to_who_waits(world):
+def test_what_could_not_be_written_is_reported_to_waiting_callers(world):
     world.add()
     ticket = 77
     world.coordinator.handle(world.end_command(commit=True), ticket, world.now_ms)

@@ -209,7 +209,7 @@ def test_letters_that_the_broker_refuses_are_not_counted_as_stored(world):
     assert world.query('SELECT rows FROM "all"') == [{"rows": 1}]
 
 
-def test_letters_that_nobody_confirms_are_refused_after_a_while():
+def test_unconfirmed_dead_letters_are_refused_after_a_while():
     kafka = KafkaLog("127.0.0.1:9", timeout_s=0.3)
     letters = [DeadLetter(0, 0, None, json.dumps({}).encode(), "odd")]
     with pytest.raises(DeadLettersRefused, match=r"t\.dead: no response within 0\.3 s"):

@@ -88,7 +88,7 @@ def test_a_half_written_manifest_is_nobodys(manifests):
     assert replace(manifests.existing("v")).view == "v"
 
 
-def test_an_unknown_view_is_told(manifests):
+def test_an_unknown_view_is_reported(manifests):
     with pytest.raises(UserError, match="Known views: v"):
         manifests.existing("w")
 

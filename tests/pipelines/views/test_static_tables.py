@@ -77,7 +77,7 @@ def test_a_changed_table_is_seen_by_no_layer_before_a_replay(
         world.close()
 
 
-def test_a_missing_table_is_told_with_its_place(tmp_path):
+def test_a_missing_table_is_reported_with_its_place(tmp_path):
     view = kinds_of(make_stream("clicks"))
     with pytest.raises(
         UserError, match=r"test_static_tables\.py:\d+: Table the pages\.csv: there are"

@@ -73,7 +73,7 @@ def test_a_definition_without_functions_has_no_code(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"reads": {"stream": {"topic": 5}}}'])
-def test_what_is_no_definition_is_told_by_its_name(tmp_path, text):
+def test_what_is_no_definition_is_reported_by_its_name(tmp_path, text):
     (tmp_path / stored.DEFINITION).write_text(text)
     with pytest.raises(UserError, match=r"definition\.json is not a definition"):
         stored.load(tmp_path, to_compute=False)

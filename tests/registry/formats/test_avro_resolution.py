@@ -83,7 +83,7 @@ def test_a_problem_says_where_and_what():
     ]
 
 
-def test_a_chain_of_types_too_long_to_follow_is_told():
+def test_a_chain_of_types_too_long_to_follow_is_reported():
     chain = [record(name="R0")]
     chain += [record(field("a", f"R{index}"), name=f"R{index + 1}") for index in range(5000)]
     assert problems(chain[::-1], chain[::-1]) == [
@@ -96,7 +96,7 @@ def test_a_wide_record_is_compared_quickly():
     assert problems(wide, wide) == []
 
 
-def test_unions_with_too_many_pairs_of_branches_are_told_to_be_too_large(monkeypatch):
+def test_unions_with_too_many_pairs_of_branches_are_reported_as_too_large(monkeypatch):
     monkeypatch.setattr("strom.registry.formats.schema.MAX_COMPARISONS", 2000)
     one = [record(name=f"A{index}") for index in range(50)]
     other = [record(name=f"B{index}") for index in range(50)]

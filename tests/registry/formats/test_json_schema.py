@@ -81,7 +81,7 @@ def test_an_invalid_schema_is_refused(text):
     assert "Traceback" not in str(refused.value)
 
 
-def test_a_mistake_is_told_with_its_place():
+def test_a_mistake_is_reported_with_its_place():
     with pytest.raises(InvalidSchema, match=r"^At #/properties/a/items: "):
         parse(SchemaType.JSON, INVALID["an unknown type deep inside"])
 
@@ -173,7 +173,7 @@ def test_definitions_that_all_refer_to_each_other_are_compared_in_time():
     assert schema(web).problems_reading(schema(web)) == []
 
 
-def test_schemas_with_too_many_pairs_of_parts_are_told_to_be_too_large(monkeypatch):
+def test_schemas_with_too_many_pairs_of_parts_are_reported_as_too_large(monkeypatch):
     monkeypatch.setattr("strom.registry.formats.schema.MAX_COMPARISONS", 1000)
     wide = {"anyOf": [{"type": "string", "minLength": length} for length in range(50)]}
     assert schema(wide).problems_reading(schema(wide)) == [

@@ -27,7 +27,7 @@ def test_anything_fits_a_subject_that_is_not_there(ask, subject):
     assert ask("POST", f"/compatibility/subjects/{subject}/versions/1", body).error == 40402
 
 
-def test_no_schema_at_all_is_told_as_such(ask, subject):
+def test_a_missing_schema_is_reported_as_such(ask, subject):
     path = f"/compatibility/subjects/{subject}/versions"
     assert ask("POST", path, {"schema": "nonsense"}).error == 42201
     told = ask("POST", path, {"schema": "nonsense"}, verbose="true").body

@@ -15,7 +15,7 @@ def test_the_schema_of_an_id_is_answered_from_bytes_that_lie_ready(ask, strom_re
     assert ask("GET", f"/schemas/ids/{schema_id}/schema").body == json.loads(first.body["schema"])
 
 
-def test_an_id_tells_its_versions_and_the_highest_id(ask, subject):
+def test_an_id_has_its_versions_and_the_highest_id(ask, subject):
     schema_id = ask.register(subject, record("a")).body["id"]
     versions = ask("GET", f"/schemas/ids/{schema_id}/versions").body
     assert {"subject": subject, "version": 1} in versions

@@ -49,7 +49,7 @@ def test_an_unknown_compatibility_is_refused(ask, body):
     assert ask("GET", "/config").body == {"compatibilityLevel": "BACKWARD"}
 
 
-def test_a_subject_can_be_told_to_normalize(ask, subject):
+def test_a_subject_can_be_configured_to_normalize(ask, subject):
     schema = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}}
     turned = {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "type": "object"}
     ask("PUT", f"/config/{subject}", {"normalize": True, "compatibility": "NONE"})

@@ -100,7 +100,7 @@ def test_a_clock_that_is_set_forward_closes_no_channel():
     run(test)
 
 
-def test_a_client_is_told_why_and_goes_on_with_another_channel():
+def test_a_client_gets_the_reason_and_goes_on_with_another_channel():
     settings = {"amqp.consumer.timeout.ms": "200"}
     with LocalBroker(queues=True, settings=settings) as broker:
         connection = pika.BlockingConnection(pika.URLParameters(broker.amqp_url))

@@ -71,7 +71,7 @@ def test_a_client_that_leaves_abandons_what_it_waits_for(loop):
     run(loop, test())
 
 
-def test_a_request_without_an_answer_holds_nobody_up(loop):
+def test_a_request_without_a_response_delays_no_other(loop):
     async def test():
         async with serving() as server:
             client = await server.client()
@@ -259,7 +259,7 @@ def test_half_a_request_that_holds_memory_others_wait_for_is_given_up(loop, capl
     assert "Fatal error" not in caplog.text
 
 
-def test_idle_connections_give_their_large_buffers_to_whoever_needs_memory(loop):
+def test_idle_connections_release_their_large_buffers_when_memory_is_needed(loop):
     async def test():
         async with serving(max_bytes_in_flight=4 * MIB) as server:
             for _ in range(4):
@@ -270,7 +270,7 @@ def test_idle_connections_give_their_large_buffers_to_whoever_needs_memory(loop)
     run(loop, test())
 
 
-def test_whoever_waits_for_memory_and_leaves_is_forgotten(loop):
+def test_a_client_that_waits_for_memory_and_leaves_is_forgotten(loop):
     async def test():
         async with serving(max_bytes_in_flight=4 * MIB) as server:
             first, second = await server.client(), await server.client()

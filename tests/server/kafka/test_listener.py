@@ -99,7 +99,7 @@ def test_stopping_lets_every_client_go(loop):
     run(loop, test())
 
 
-def test_a_port_in_use_is_told_with_what_to_do(loop):
+def test_a_port_in_use_is_reported_with_what_to_do(loop):
     async def test():
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -113,7 +113,7 @@ def test_a_port_in_use_is_told_with_what_to_do(loop):
     run(loop, test())
 
 
-def test_an_address_that_is_not_ours_is_told_with_what_to_do(loop):
+def test_an_address_that_is_not_ours_is_reported_with_what_to_do(loop):
     async def test():
         listener = KafkaListener(BrokerSettings(host="192.0.2.1", port=0), Commands())
         with pytest.raises(UserError, match="not an address of this machine") as caught:

@@ -19,7 +19,7 @@ def test_who_does_not_log_in_learns_nothing(ask):
     assert ask("GET", "/api/overview", login="nobody")[0] == 401
 
 
-def test_a_page_of_someone_else_cannot_change_anything(ask, broker):
+def test_a_page_of_another_site_cannot_change_anything(ask, broker):
     login = "Basic " + base64.b64encode(b"guest:guest").decode()  # a browser sends it by itself
     body = json.dumps(
         {"properties": {}, "routing_key": "q", "payload": "", "payload_encoding": "string"}

@@ -147,7 +147,7 @@ def test_what_is_allowed_is_found_but_not_held_against_the_history():
     verdict.raise_if_wrong()
 
 
-def test_of_many_findings_a_few_are_told_and_all_are_counted():
+def test_of_many_findings_a_few_are_reported_and_all_are_counted():
     history = in_turn(*(sent("p", number, at=number) for number in range(500)))
     verdict = check_history(history)
     assert verdict.counts == {Anomaly.UNSEEN: 500}

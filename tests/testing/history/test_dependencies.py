@@ -65,13 +65,13 @@ def test_nothing_is_wrong_with(history):
     assert verdict.is_sound, verdict.explain()
 
 
-def test_transactions_that_lie_before_each_other_are_told_though_allowed():
+def test_transactions_that_lie_before_each_other_are_reported_though_allowed():
     counts = check_history(GOOD["two transactions whose records lie before each other"]).counts
     assert counts[Anomaly.WRITE_CYCLE] == 1
     assert counts[Anomaly.MIXED_CYCLE] == 0
 
 
-def test_a_circle_of_lying_before_and_reading_is_told_though_allowed():
+def test_a_circle_of_lying_before_and_reading_is_reported_though_allowed():
     verdict = check_history(
         at_once(
             together("p", sent("p", 1, at=0), polled("p", (0, 3), key=OTHER)),
@@ -83,7 +83,7 @@ def test_a_circle_of_lying_before_and_reading_is_told_though_allowed():
     assert verdict.counts == {Anomaly.MIXED_CYCLE: 1}
 
 
-def test_an_aborted_transaction_depends_on_nobody():
+def test_an_aborted_transaction_depends_on_no_other():
     history = at_once(
         together("p", sent("p", 1, at=0), polled("p", (0, 2), key=OTHER), outcome=Outcome.FAILED),
         together("q", sent("q", 2, at=0, key=OTHER), polled("q", (0, 1))),
@@ -98,7 +98,7 @@ def test_the_explanation_goes_round_the_circle():
     assert {operation.process for operation in finding.operations} == {"p", "q"}
 
 
-def test_the_circle_told_is_a_short_one():
+def test_the_reported_circle_is_a_short_one():
     many = [
         together(f"t{number}", sent("t", number, at=number), polled("t", (number - 1, number - 1)))
         for number in range(1, 50)

@@ -89,7 +89,7 @@ def test_nothing_is_wrong_with(history):
     assert verdict.is_sound, verdict.explain()
 
 
-def test_a_question_that_began_before_the_commit_was_acknowledged_may_be_told_less():
+def test_a_query_that_began_before_the_commit_was_acknowledged_may_see_less():
     commit, question = in_turn(committed("c", 5), told("d", None))
     assert not check_history([commit, question]).is_sound
     assert check_history([commit, replace(question, began=0)]).is_sound

@@ -107,7 +107,7 @@ def test_nothing_is_wrong_with(history):
     assert verdict.is_sound, verdict.explain()
 
 
-def test_records_of_others_between_those_of_a_transaction_are_told_though_allowed():
+def test_records_of_others_between_those_of_a_transaction_are_reported_though_allowed():
     history = GOOD["records of others between those of a transaction"]
     assert check_history(history).counts[Anomaly.SEND_SKIP_WITHIN] == 1
     strict = check_history(history, allowed=KAFKA_ALLOWS - {Anomaly.SEND_SKIP_WITHIN})

@@ -27,7 +27,7 @@ def test_no_reply_code_is_missing():
     assert {int(code) for code in ReplyCode} == {200, *SPECIFIED}
 
 
-def test_an_error_is_told_as_rabbitmq_tells_it():
+def test_an_error_is_reported_as_rabbitmq_reports_it():
     error = AmqpError(ReplyCode.NOT_FOUND, "no queue 'q' in vhost '/'")
     assert isinstance(error, ProtocolError)
     assert str(error) == "NOT_FOUND - no queue 'q' in vhost '/'"

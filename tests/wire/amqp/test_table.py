@@ -83,7 +83,7 @@ def test_pamqp_writes_the_same_bytes(table):
 
 @given(st.dictionaries(values.names, values.nested(st.integers(-(2**63), 2**63 - 1)), max_size=4))
 @settings(deadline=None)
-def test_integers_are_the_same_whoever_writes_them(table):
+def test_integers_are_the_same_from_every_writer(table):
     assert decode_table(pamqp.encode.field_table(table))[0] == table
     assert pamqp.decode.field_table(encode_table(table))[1] == table
     pieces: list[bytes] = []

@@ -119,7 +119,7 @@ def test_a_routing_key_that_is_too_long_is_a_poison_record(queues):
     driver.stop()
 
 
-def test_an_exchange_that_is_not_there_is_told(queues):
+def test_an_exchange_that_is_not_there_is_reported(queues):
     driver = started(queues, exchange="not-there-at-all")
     with pytest.raises(ConnectError, match="404") as raised:
         driver.task.put([record(0, "x")])

@@ -120,7 +120,7 @@ def test_a_lost_connection_is_made_again_and_nothing_is_lost(queues):
     assert queues.count() == 0
 
 
-def test_a_message_that_is_no_json_is_told_and_the_others_come(queues):
+def test_a_message_that_is_no_json_is_reported_and_the_others_come(queues):
     for body in ('{"a": 1}', "{", "2"):
         queues.publish(body)
     driver = started(queues, format="json")
@@ -132,7 +132,7 @@ def test_a_message_that_is_no_json_is_told_and_the_others_come(queues):
     assert queues.count() == 0
 
 
-def test_a_queue_that_is_not_there_is_told_unless_it_may_be_made(queues):
+def test_a_queue_that_is_not_there_is_reported_unless_it_may_be_made(queues):
     with pytest.raises(ConnectError, match="404") as raised:
         started(queues, queues="not-there-at-all")
     assert not isinstance(raised.value, RetriableError)

@@ -182,7 +182,7 @@ def test_names_are_taken_literally(side: Side) -> None:
     assert side.run('SELECT "the ""best""", "Select" FROM "Odd.Name"') == [(1, "x")]
 
 
-def test_a_missing_table_is_told_with_the_nearest(side: Side) -> None:
+def test_a_missing_table_is_reported_with_the_nearest(side: Side) -> None:
     side.run("CREATE TABLE peoples (id INTEGER);")
     with pytest.raises(
         ConnectError, match=r"table people does not exist;.*auto.create.*Did you mean .*peoples"
@@ -190,7 +190,7 @@ def test_a_missing_table_is_told_with_the_nearest(side: Side) -> None:
         put(side, [person(0, 1)])
 
 
-def test_a_missing_column_is_told_with_the_nearest(side: Side) -> None:
+def test_a_missing_column_is_reported_with_the_nearest(side: Side) -> None:
     side.run("CREATE TABLE people (id INTEGER, nam VARCHAR(20));")
     with pytest.raises(ConnectError, match=r"no column name; set auto.evolve.*Did you mean nam\?"):
         put(side, [person(0, 1)])
@@ -260,7 +260,7 @@ def test_topics_that_a_transform_has_joined_keep_positions_of_their_own(side: Si
 
 
 @pytest.mark.postgres
-def test_a_user_who_may_not_make_tables_is_told(postgres_side: PostgresSide) -> None:
+def test_a_user_without_the_right_to_create_tables_is_reported(postgres_side: PostgresSide) -> None:
     postgres_side.run("DROP ROLE IF EXISTS reader;")
     postgres_side.run("CREATE ROLE reader LOGIN PASSWORD 'reader-word';")
     texts = {"connection.user": "reader", "connection.password": "reader-word"}

@@ -174,7 +174,7 @@ def test_tables_of_the_same_name_in_two_schemas_are_both_read(
     }
 
 
-def test_tables_are_shared_out_among_tasks(side: Side) -> None:
+def test_tables_are_assigned_to_tasks(side: Side) -> None:
     for table in ("a", "b", "c"):
         side.run(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY); INSERT INTO {table} VALUES (1);")
     with source(side, mode="incrementing", max_tasks=2, table_blacklist="c") as driver:
@@ -240,7 +240,7 @@ def test_the_schema_stays_the_same_object_while_the_table_stays_the_same(side: S
         ({"mode": "timestamp", "timestamp_column_name": "maybe"}, "is nullable.*validate.non.null"),
     ],
 )
-def test_what_is_not_there_is_told_with_the_nearest(side: Side, texts, told) -> None:
+def test_what_is_not_there_is_reported_with_the_nearest(side: Side, texts, told) -> None:
     side.run("CREATE TABLE log (id INTEGER NOT NULL PRIMARY KEY, maybe TIMESTAMP);")
     texts = {"mode": "incrementing", **texts}
     connector = JdbcSource(JdbcSourceSettings.read(settings(side, **texts)))
@@ -274,14 +274,14 @@ def test_settings_that_cannot_be_are_refused_by_name(texts, field) -> None:
 
 
 @pytest.mark.postgres
-def test_a_wrong_password_is_told_without_showing_it(postgres_side: PostgresSide) -> None:
+def test_a_wrong_password_is_reported_without_showing_it(postgres_side: PostgresSide) -> None:
     texts = settings(postgres_side, mode="bulk", connection_password="wr0ng-w0rd")
     problems = JdbcSource(JdbcSourceSettings.read(texts)).check()
     assert "password authentication failed" in problems["connection.url"]
     assert "wr0ng-w0rd" not in str(problems)
 
 
-def test_a_value_that_its_type_does_not_have_is_told(sqlite_side: SqliteSide) -> None:
+def test_a_value_that_its_type_does_not_have_is_reported(sqlite_side: SqliteSide) -> None:
     sqlite_side.run(
         "CREATE TABLE log (id INTEGER PRIMARY KEY, n INT); INSERT INTO log VALUES (1, 'x');"
     )

@@ -238,7 +238,7 @@ def test_times_of_sqlite_may_be_milliseconds(sqlite_side: SqliteSide) -> None:
 
 
 @pytest.mark.postgres
-def test_a_number_that_no_decimal_is_is_told(postgres_side: PostgresSide) -> None:
+def test_a_number_that_no_decimal_is_is_reported(postgres_side: PostgresSide) -> None:
     postgres_side.run("CREATE TABLE t (v numeric(5, 2)); INSERT INTO t VALUES ('NaN');")
     with pytest.raises(ConnectError, match=r"contains NaN.*numeric.mapping=best_fit"):
         read_rows(postgres_side, "t", 1)

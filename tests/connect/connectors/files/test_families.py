@@ -138,7 +138,7 @@ def test_a_renamed_file_is_read_to_its_end_and_not_again(folder, restart):
     assert folder.read() == ["five"]
 
 
-def test_all_that_was_rotated_while_nobody_read_is_read_once(folder):
+def test_all_that_was_rotated_while_no_task_ran_is_read_once(folder):
     folder.write("app.log", "one\n")
     assert folder.read() == ["one"]
     folder.stop()

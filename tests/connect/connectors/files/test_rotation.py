@@ -194,7 +194,7 @@ def test_a_file_that_was_cut_and_has_grown_longer_than_before_is_read_from_its_b
     reader.stop()
 
 
-def test_a_file_that_is_replaced_by_another_while_nobody_reads_is_said(tmp_path, caplog):
+def test_a_file_that_is_replaced_by_another_while_no_task_runs_is_reported(tmp_path, caplog):
     log = RotatedLog(tmp_path)
     reader = Reader(log)
     log.path.write_text("old\n")

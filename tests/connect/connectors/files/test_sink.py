@@ -188,7 +188,7 @@ def test_a_name_that_is_too_long_is_refused_with_a_reason(tmp_path):
         driver.task.start()
 
 
-def test_two_writers_of_one_file_are_not_let_in(tmp_path):
+def test_two_writers_of_one_file_are_refused(tmp_path):
     first, _ = started(tmp_path / "out")
     second = SinkDriver(FileStreamSink, {"file": str(tmp_path / "out")})
     with pytest.raises(ConnectError, match="still writing"):

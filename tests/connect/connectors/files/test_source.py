@@ -98,7 +98,7 @@ def test_partitions_and_offsets_carry_over_from_kafkas_own(tmp_path):
 @pytest.mark.parametrize(
     "offset", [{}, {"position": -1}, {"position": "4"}, {"position": 4, "head": "x"}]
 )
-def test_an_offset_that_is_none_is_told(tmp_path, offset):
+def test_an_offset_that_is_none_is_reported(tmp_path, offset):
     path = tmp_path / "in"
     path.write_text("x\n")
     offsets = StoredOffsets()
@@ -161,7 +161,7 @@ def test_csv_files_without_a_header_have_their_columns_named(tmp_path):
 
 
 @pytest.mark.parametrize("header", ["a,a\n", "a,\n", '"a"b,c\n'])
-def test_a_header_of_no_use_is_told(tmp_path, header):
+def test_a_header_of_no_use_is_reported(tmp_path, header):
     path = tmp_path / "in.csv"
     path.write_text(header + "1,2\n")
     with pytest.raises(ConnectError, match=r"header of .*in\.csv"):
@@ -177,7 +177,7 @@ def test_a_header_of_no_use_is_told(tmp_path, header):
         ("lines", b"a\n" + b"x" * 50 + b"\nb\n", ["a", "b"], "exceeds the limit of 20"),
     ],
 )
-def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines, good, reason):
+def test_a_malformed_line_is_reported_once_and_the_others_come(tmp_path, form, lines, good, reason):
     path = tmp_path / "in"
     path.write_bytes(lines)
     driver = SourceDriver(
@@ -413,7 +413,7 @@ def test_of_many_files_only_those_that_are_read_are_held_open(tmp_path, monkeypa
 
 @given(st.binary(max_size=300), st.sampled_from(["lines", "csv", "json"]), st.integers(1, 60))
 @settings(deadline=None, max_examples=200)
-def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, longest):
+def test_everything_in_a_file_is_read_or_reported(tmp_path_factory, data, form, longest):
     path = tmp_path_factory.getbasetemp() / "anything"
     path.write_bytes(data)
     reader = FileReader(

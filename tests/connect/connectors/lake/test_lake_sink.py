@@ -378,7 +378,7 @@ def test_a_folder_that_cannot_be_made_is_found_at_creation(tmp_path):
     kind=st.sampled_from(FORMATS),
     steps=st.lists(st.tuples(st.sampled_from("pfc"), st.integers(1, 5)), max_size=12),
 )
-def test_whatever_happens_in_between_every_record_is_there_once(tmp_path_factory, kind, steps):
+def test_every_record_is_there_once_after_any_interruption(tmp_path_factory, kind, steps):
     """Puts, flushes and crashes (c: a new task takes over from the stored positions) in any order."""
     path = tmp_path_factory.mktemp("lake")
     sent = 0

@@ -79,20 +79,20 @@ def test_what_says_nothing_of_rows_is_passed_over() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_anything_else_is_told(raw) -> None:
+def test_anything_else_is_reported(raw) -> None:
     try:
         decode(memoryview(raw))
     except ReplicationProtocolError:
         pass
 
 
-def test_a_moment_beyond_all_years_is_told() -> None:
+def test_a_moment_beyond_all_years_is_reported() -> None:
     with pytest.raises(ReplicationProtocolError, match="timestamp"):
         read(b"B" + struct.pack("!QqI", 1, 2**62, 1))
 
 
 @given(VALUES, st.data())
-def test_a_cut_row_is_told(values, data) -> None:
+def test_a_cut_row_is_reported(values, data) -> None:
     whole = b"I" + struct.pack("!I", 3) + b"N" + written(values)
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(ReplicationProtocolError):

@@ -35,7 +35,7 @@ def test_messages_are_the_same_however_they_are_cut(bodies, cuts) -> None:
     assert found == bodies
 
 
-def test_a_length_that_cannot_be_is_told() -> None:
+def test_a_length_that_cannot_be_is_reported() -> None:
     for size in (b"\0\0\0\3", b"\xff\xff\xff\xff"):
         with pytest.raises(ReplicationProtocolError):
             MessageReader().feed(b"d" + size)

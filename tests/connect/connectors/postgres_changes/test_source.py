@@ -29,7 +29,7 @@ def side(postgres_server: RealPostgres) -> PostgresSide:
     return PostgresSide(postgres_server)
 
 
-def test_every_kind_of_change_is_told(side: PostgresSide) -> None:
+def test_every_kind_of_change_is_captured(side: PostgresSide) -> None:
     side.run(
         "CREATE TABLE pets (id INT PRIMARY KEY, name TEXT); INSERT INTO pets VALUES (1, 'Ida');"
     )
@@ -63,7 +63,7 @@ def test_every_kind_of_change_is_told(side: PostgresSide) -> None:
     assert records[0].value_schema.name == "shop.public.pets.Envelope"
 
 
-def test_the_whole_row_before_is_told_with_full_identity(side: PostgresSide) -> None:
+def test_the_whole_row_before_is_captured_with_full_identity(side: PostgresSide) -> None:
     side.run(
         "CREATE TABLE pets (id INT PRIMARY KEY, name TEXT); ALTER TABLE pets REPLICA IDENTITY FULL;"
         "INSERT INTO pets VALUES (1, 'Ida');"
@@ -122,7 +122,7 @@ def test_only_the_tables_that_are_named_are_followed(side: PostgresSide) -> None
     assert [record.value["after"] for record in records] == [{"id": 1}, {"id": 4}]
 
 
-def test_partitions_are_told_as_their_table(side: PostgresSide) -> None:
+def test_partitions_are_captured_as_their_table(side: PostgresSide) -> None:
     side.run(
         "CREATE TABLE log (id INT PRIMARY KEY) PARTITION BY RANGE (id);"
         "CREATE TABLE log_1 PARTITION OF log FOR VALUES FROM (0) TO (10);"
@@ -254,7 +254,7 @@ def until(condition: Any) -> None:
         time.sleep(0.05)
 
 
-def test_a_lost_slot_is_told(side: PostgresSide) -> None:
+def test_a_lost_slot_is_reported(side: PostgresSide) -> None:
     side.run("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);")
     with changes(side) as driver:
         driver.read(1)
@@ -283,14 +283,14 @@ def test_a_table_without_a_key_is_refused(side: PostgresSide) -> None:
     side.run("INSERT INTO t VALUES (1); UPDATE t SET id = 2;")
 
 
-def test_an_unknown_table_is_told_with_the_nearest(side: PostgresSide) -> None:
+def test_an_unknown_table_is_reported_with_the_nearest(side: PostgresSide) -> None:
     side.run("CREATE TABLE orders (id INT PRIMARY KEY);")
     texts = {**side.change_settings, "table.include.list": "public.order"}
     problems = PostgresChanges(PostgresChangesSettings.read(texts)).check()
     assert "Did you mean public.orders?" in problems["table.include.list"]
 
 
-def test_a_user_without_the_right_is_told(side: PostgresSide) -> None:
+def test_a_user_without_the_right_is_reported(side: PostgresSide) -> None:
     side.run("DROP ROLE IF EXISTS weak;")
     side.run("CREATE ROLE weak LOGIN PASSWORD 'weak-word';")
     texts = {**side.change_settings, "database.user": "weak", "database.password": "weak-word"}
@@ -302,7 +302,7 @@ def test_a_user_without_the_right_is_told(side: PostgresSide) -> None:
     assert "wr0ng-w0rd" not in str(problems)
 
 
-def test_a_server_that_writes_no_changes_is_told() -> None:
+def test_a_server_that_writes_no_changes_is_reported() -> None:
     with RealPostgres(settings={**FOR_TESTS, "wal_level": "replica"}) as server:
         side = PostgresSide(server)
         side.run("CREATE TABLE t (id INT PRIMARY KEY);")

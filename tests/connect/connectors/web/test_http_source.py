@@ -409,7 +409,7 @@ def test_no_more_requests_are_made_than_allowed(web):
         (Reply("[" + "1," * 600 + "1]"), "max.response.bytes"),
     ],
 )
-def test_what_asking_again_does_not_change_is_told(web, reply, text):
+def test_what_asking_again_does_not_change_is_reported(web, reply, text):
     web.reply = lambda asked: reply
     driver = started(web, **{"records.pointer": "/rows", "max.response.bytes": 1000})
     with pytest.raises(ConnectError, match=text) as told:

@@ -55,7 +55,7 @@ def test_delays_are_kept_to_where_they_are_numbers():
 
 
 @pytest.mark.parametrize("text", ["", "Disallow: /", "\x00\n:::", "User-agent\nDisallow: /"])
-def test_what_names_nobody_forbids_nothing(text):
+def test_rules_without_a_user_agent_forbid_nothing(text):
     assert Robots(text, "strom").allows("/")
 
 

@@ -38,7 +38,7 @@ def test_if_all_want_the_same_all_have_about_as_much(names, topics):
 
 
 @given(st.data(), members, partitions)
-def test_nobody_gets_what_it_did_not_ask_for(data, names, topics):
+def test_no_member_gets_what_it_did_not_subscribe_to(data, names, topics):
     wanted = {name: data.draw(st.sets(st.sampled_from(sorted(topics)))) for name in names}
     shares = assign_simple(wanted, topics, {})
     for name, share in shares.items():

@@ -102,7 +102,7 @@ def test_a_changed_subscription_changes_the_partitions():
     assert response.epoch == 2
 
 
-def test_topics_that_come_later_are_shared_out():
+def test_topics_that_come_later_are_assigned():
     world = World(ONE_TOPIC)
     world.beat("m", 0, "a", "b")
     world.restart(TWO_TOPICS)
@@ -169,7 +169,7 @@ def test_topics_are_known_and_forgotten_by_hand():
         max_size=30,
     )
 )
-def test_the_log_tells_all(compacted, steps):
+def test_the_log_has_everything(compacted, steps):
     world = World()
     for member, what in steps:
         verb, _, topics = what.partition(" ")

@@ -24,7 +24,7 @@ FEW = {
 }
 
 
-def test_the_number_of_sessions_is_limited_and_whoever_is_refused_waits_a_little():
+def test_the_number_of_sessions_is_limited_and_a_refused_client_waits_a_little():
     with LocalBroker(settings={**FEW, "group.share.max.share.sessions": "1"}) as broker:
         address = broker.bootstrap_servers
         with RawClient(address) as client, Sharer(address, "g") as one, Sharer(address, "g") as two:

@@ -59,7 +59,7 @@ def test_what_is_written_is_read_back(record):
 
 
 @given(st.binary(max_size=60), st.one_of(st.none(), st.binary(max_size=60)))
-def test_garbage_is_told_from_records(key, value):
+def test_garbage_is_distinguished_from_records(key, value):
     try:
         decode(key, value)
     except CorruptData:
