@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     """Run the tests; the exit code for the shell."""
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "failed"
-        environment = {**os.environ, _NOTES: str(notes)}
+        environment = {**keep_bytecode(os.environ), _NOTES: str(notes)}
         code = _pytest(
             "-p",
             "tools.run_tests",
@@ -54,6 +54,18 @@ def main(arguments: list[str]) -> int:
     lines = [f"{test}: {_reason(test)}" for test in failed]
     print(f"\n{len(failed)} of the tests {verdict}:", *lines, sep="\n  ", flush=True)
     return again
+
+
+def keep_bytecode(environment: Mapping[str, str]) -> dict[str, str]:
+    """Where Python may not write bytecode beside the sources, it goes into the virtual environment.
+
+    The tests start hundreds of processes; each would compile strom and its libraries, which is more
+    than a third of a broker's start. The workers would also rewrite the assertions of every module.
+    """
+    kept = dict(environment)
+    if kept.pop("PYTHONDONTWRITEBYTECODE", None):
+        kept.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix) / "bytecode"))
+    return kept
 
 
 def may_run_again(failed: list[str]) -> bool:
