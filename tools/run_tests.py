@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> int:
         code = _pytest(
             "-p",
             "tools.run_tests",
+            "-p",
+            "tools.schedule_tests",
             "-m",
             "not soak",
             *SIDE_BY_SIDE,
