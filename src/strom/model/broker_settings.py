@@ -18,7 +18,8 @@ from strom.model.settings import (
     Kind,
     Settings,
     declared,
-    setting,
+    dynamic,
+    static,
 )
 from strom.model.share_settings import ShareBrokerSettings
 from strom.model.topic_settings import TopicSettings
@@ -30,465 +31,338 @@ LOOPBACK = "127.0.0.1"
 class BrokerSettings(ShareBrokerSettings):
     """How one broker runs. `strom start --set name=value` sets any of them."""
 
-    host: str = setting(
+    host: str = static(
         "host",
-        Kind.STRING,
         LOOPBACK,
         "The address to listen on. The default accepts only programs on this machine.",
-        live=False,
     )
-    port: int = setting(
-        "port",
-        Kind.INT,
-        9092,
-        "The port for Kafka clients; 0 takes a free one.",
-        minimum=0,
-        maximum=65535,
-        live=False,
+    port: int = static(
+        "port", 9092, "The port for Kafka clients; 0 takes a free one.", minimum=0, maximum=65535
     )
-    advertised_host: str = setting(
+    advertised_host: str = static(
         "advertised.host",
-        Kind.STRING,
         "",
         "The host name that is advertised to clients; empty for the address listened on.",
-        live=False,
     )
-    advertised_port: int = setting(
+    advertised_port: int = static(
         "advertised.port",
-        Kind.INT,
         0,
         "The port that is advertised to clients; 0 for the port listened on.",
         minimum=0,
         maximum=65535,
-        live=False,
     )
-    data: str = setting(
-        "log.dirs",
-        Kind.STRING,
-        "strom-data",
-        "The data directory of the broker.",
-        live=False,
+    data: str = static("log.dirs", "strom-data", "The data directory of the broker.")
+    node_id: int = static("node.id", 1, "The id of this broker in the cluster.", minimum=0)
+    auto_create_topics: bool = dynamic(
+        "auto.create.topics.enable", True, "Whether a topic is created when a client first uses it."
     )
-    node_id: int = setting(
-        "node.id",
-        Kind.INT,
-        1,
-        "The id of this broker in the cluster.",
-        minimum=0,
-        live=False,
+    delete_topics: bool = dynamic("delete.topic.enable", True, "Whether topics may be deleted.")
+    num_partitions: int = dynamic(
+        "num.partitions", 1, "The default number of partitions of a new topic.", minimum=1
     )
-    auto_create_topics: bool = setting(
-        "auto.create.topics.enable",
-        Kind.BOOLEAN,
-        True,
-        "Whether a topic is created when a client first uses it.",
-    )
-    delete_topics: bool = setting(
-        "delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."
-    )
-    num_partitions: int = setting(
-        "num.partitions",
-        Kind.INT,
-        1,
-        "The default number of partitions of a new topic.",
-        minimum=1,
-    )
-    retention_check_interval_ms: int = setting(
+    retention_check_interval_ms: int = dynamic(
         "log.retention.check.interval.ms",
-        Kind.LONG,
         5 * MINUTE_MS,
         "How often expired segments are deleted.",
+        kind=Kind.LONG,
         minimum=1,
     )
-    cleaner_backoff_ms: int = setting(
+    cleaner_backoff_ms: int = dynamic(
         "log.cleaner.backoff.ms",
-        Kind.LONG,
         15 * SECOND_MS,
         "How often compacted topics are checked for compaction.",
+        kind=Kind.LONG,
         minimum=1,
     )
-    recovery_point_interval_ms: int = setting(
+    recovery_point_interval_ms: int = dynamic(
         "log.flush.offset.checkpoint.interval.ms",
-        Kind.INT,
         5 * SECOND_MS,
         "How often the broker stores the recovery points of all partitions. Recovery after a crash "
         "checks what was written after them.",
         minimum=1,
     )
-    producer_id_expiration_ms: int = setting(
+    producer_id_expiration_ms: int = dynamic(
         "producer.id.expiration.ms",
-        Kind.INT,
         24 * 60 * MINUTE_MS,
         "How long the state of an idle idempotent producer is kept.",
         minimum=1,
     )
-    max_request_bytes: int = setting(
+    max_request_bytes: int = static(
         "socket.request.max.bytes",
-        Kind.INT,
         100 * MIB,
         "The largest request that is read from a connection.",
         minimum=1,
         maximum=INT_MAX,
-        live=False,
     )
-    max_first_request_bytes: int = setting(
+    max_first_request_bytes: int = static(
         "sasl.server.max.receive.size",
-        Kind.INT,
         512 * KIB,
         "The largest first request on a connection (or, with authentication, the largest before it).",
         minimum=1,
-        live=False,
     )
-    max_bytes_in_flight: int = setting(
+    max_bytes_in_flight: int = static(
         "queued.max.request.bytes",
-        Kind.LONG,
         256 * MIB,
         "Memory for requests being received and responses being sent, over all connections. Beyond it, "
         "reading pauses.",
+        kind=Kind.LONG,
         minimum=MIB,
-        live=False,
     )
-    frame_deadline_ms: int = setting(
+    frame_deadline_ms: int = static(
         "socket.frame.deadline.ms",
-        Kind.INT,
         30 * SECOND_MS,
         "How long a partly received request may take before its connection is closed.",
         minimum=1,
-        live=False,
     )
-    max_connections: int = setting(
+    max_connections: int = static(
         "max.connections",
-        Kind.INT,
         12_000,
         "How many connections may be open at once, those of queue clients and of the management "
         "interface included. Fewer if `ulimit -n` is low: half of those files are for the log, 64 for "
         "the rest of the process.",
         minimum=1,
-        live=False,
     )
-    connections_max_idle_ms: int = setting(
+    connections_max_idle_ms: int = static(
         "connections.max.idle.ms",
-        Kind.LONG,
         10 * MINUTE_MS,
         "A connection without traffic is closed after this time.",
+        kind=Kind.LONG,
         minimum=1,
-        live=False,
     )
-    max_fetch_sessions: int = setting(
+    max_fetch_sessions: int = static(
         "max.incremental.fetch.session.cache.slots",
-        Kind.INT,
         1000,
         "How many consumers may use incremental fetch sessions at once.",
         minimum=0,
-        live=False,
     )
-    fetch_max_bytes: int = setting(
+    fetch_max_bytes: int = dynamic(
         "fetch.max.bytes",
-        Kind.INT,
         55 * MIB,
         "The largest fetch response, regardless of the request; a single larger batch is still sent.",
         minimum=KIB,
     )
-    group_initial_rebalance_delay_ms: int = setting(
+    group_initial_rebalance_delay_ms: int = static(
         "group.initial.rebalance.delay.ms",
-        Kind.INT,
         3 * SECOND_MS,
         "How long an empty group waits for more members before its first rebalance.",
         minimum=0,
-        live=False,
     )
-    group_min_session_timeout_ms: int = setting(
+    group_min_session_timeout_ms: int = static(
         "group.min.session.timeout.ms",
-        Kind.INT,
         6 * SECOND_MS,
         "The shortest session timeout of a member of a classic group.",
         minimum=0,
-        live=False,
     )
-    group_max_session_timeout_ms: int = setting(
+    group_max_session_timeout_ms: int = static(
         "group.max.session.timeout.ms",
-        Kind.INT,
         30 * MINUTE_MS,
         "The longest session timeout of a member of a classic group.",
         minimum=0,
-        live=False,
     )
-    group_max_size: int = setting(
-        "group.max.size",
-        Kind.INT,
-        INT_MAX,
-        "The most members of a classic group.",
-        minimum=1,
-        live=False,
+    group_max_size: int = static(
+        "group.max.size", INT_MAX, "The most members of a classic group.", minimum=1
     )
-    offset_metadata_max_bytes: int = setting(
+    offset_metadata_max_bytes: int = static(
         "offset.metadata.max.bytes",
-        Kind.INT,
         4 * KIB,
         "The largest metadata of a committed offset.",
         minimum=0,
-        live=False,
     )
-    offsets_retention_minutes: int = setting(
+    offsets_retention_minutes: int = static(
         "offsets.retention.minutes",
-        Kind.INT,
         7 * 24 * 60,
         "How long the offsets of a group are kept after its last member has left. Those of topics that "
         "members read never expire; those of other topics do, counted from the commit.",
         minimum=1,
-        live=False,
     )
-    offsets_retention_check_interval_ms: int = setting(
+    offsets_retention_check_interval_ms: int = static(
         "offsets.retention.check.interval.ms",
-        Kind.LONG,
         10 * MINUTE_MS,
         "How often expired offsets are deleted.",
+        kind=Kind.LONG,
         minimum=1,
-        live=False,
     )
-    offsets_topic_num_partitions: int = setting(
+    offsets_topic_num_partitions: int = static(
         "offsets.topic.num.partitions",
-        Kind.INT,
         50,
         "How many partitions `__consumer_offsets` gets when the first group needs it.",
         minimum=1,
-        live=False,
     )
-    offsets_topic_segment_bytes: int = setting(
+    offsets_topic_segment_bytes: int = static(
         "offsets.topic.segment.bytes",
-        Kind.INT,
         100 * MIB,
         "The largest segment of `__consumer_offsets`. Segments are closed and compacted earlier when "
         "more than 8 MiB of internal topics are uncompacted, because every start reads them.",
         minimum=MIB,
-        live=False,
     )
-    amqp_port: int = setting(
+    amqp_port: int = static(
         "amqp.port",
-        Kind.INT,
         5672,
         "The port for queue clients (AMQP 0-9-1); 0 for none, -1 takes a free one.",
         minimum=-1,
         maximum=65535,
-        live=False,
     )
-    amqp_management_port: int = setting(
+    amqp_management_port: int = static(
         "amqp.management.port",
-        Kind.INT,
         15672,
         "The port of the management interface of queues (HTTP); 0 for none, -1 takes a free one.",
         minimum=-1,
         maximum=65535,
-        live=False,
     )
-    metrics_port: int = setting(
+    metrics_port: int = static(
         "metrics.port",
-        Kind.INT,
         0,
         "The port that serves metrics to Prometheus at /metrics; 0 for none, -1 takes a free one. It "
         "listens on the address of `host`.",
         minimum=-1,
         maximum=65535,
-        live=False,
     )
-    metrics_max_label_values: int = setting(
+    metrics_max_label_values: int = static(
         "metrics.max.label.values",
-        Kind.INT,
         1000,
         "How many topics, partitions, groups or queues get series of their own in the metrics. The "
         "largest do; all others are summed up as `_other`.",
         minimum=0,
-        live=False,
     )
-    http_allowed_hosts: tuple[str, ...] = setting(
-        ALLOWED_HOSTS.name,
-        ALLOWED_HOSTS.kind,
-        ALLOWED_HOSTS.default,
-        ALLOWED_HOSTS.doc,
-        live=False,
+    http_allowed_hosts: tuple[str, ...] = static(
+        ALLOWED_HOSTS.name, ALLOWED_HOSTS.default, ALLOWED_HOSTS.doc, kind=ALLOWED_HOSTS.kind
     )
-    amqp_user: str = setting(
-        "amqp.user", Kind.STRING, "guest", "The name that queue clients log in with.", live=False
-    )
-    amqp_password: str = setting(
+    amqp_user: str = static("amqp.user", "guest", "The name that queue clients log in with.")
+    amqp_password: str = static(
         "amqp.password",
-        Kind.PASSWORD,
         "guest",
         "The password of queue clients; set it in a file (`strom start --config FILE`).",
-        live=False,
+        kind=Kind.PASSWORD,
     )
-    amqp_max_message_bytes: int = setting(
+    amqp_max_message_bytes: int = static(
         "amqp.max.message.bytes",
-        Kind.INT,
         16 * MIB,
         "The largest message that a queue client may publish.",
         minimum=1,
         maximum=48 * MIB,
-        live=False,
     )
-    amqp_channel_max: int = setting(
+    amqp_channel_max: int = static(
         "amqp.channel.max",
-        Kind.INT,
         2047,
         "How many channels a connection of a queue client may have.",
         minimum=1,
         maximum=65535,
-        live=False,
     )
-    amqp_heartbeat_s: int = setting(
+    amqp_heartbeat_s: int = static(
         "amqp.heartbeat.seconds",
-        Kind.INT,
         60,
         "The heartbeat interval that is proposed to queue clients; 0 leaves it to the client.",
         minimum=0,
         maximum=65535,
-        live=False,
     )
-    amqp_consumer_timeout_ms: int = setting(
+    amqp_consumer_timeout_ms: int = static(
         "amqp.consumer.timeout.ms",
-        Kind.LONG,
         30 * MINUTE_MS,
         "How long a queue client may keep a message without acknowledging it before its channel is "
         "closed and the message requeued; 0 or less for no limit. A queue's x-consumer-timeout "
         "overrides it.",
-        live=False,
+        kind=Kind.LONG,
     )
-    amqp_handshake_timeout_ms: int = setting(
+    amqp_handshake_timeout_ms: int = static(
         "amqp.handshake.timeout.ms",
-        Kind.INT,
         10 * SECOND_MS,
         "How long a queue client may take to log in.",
         minimum=1,
-        live=False,
     )
-    group_consumer_min_session_timeout_ms: int = setting(
+    group_consumer_min_session_timeout_ms: int = static(
         "group.consumer.min.session.timeout.ms",
-        Kind.INT,
         45 * SECOND_MS,
         "The shortest session timeout that may be set for a consumer group.",
         minimum=1,
-        live=False,
     )
-    group_consumer_max_session_timeout_ms: int = setting(
+    group_consumer_max_session_timeout_ms: int = static(
         "group.consumer.max.session.timeout.ms",
-        Kind.INT,
         MINUTE_MS,
         "The longest session timeout that may be set for a consumer group.",
         minimum=1,
-        live=False,
     )
-    group_consumer_min_heartbeat_interval_ms: int = setting(
+    group_consumer_min_heartbeat_interval_ms: int = static(
         "group.consumer.min.heartbeat.interval.ms",
-        Kind.INT,
         5 * SECOND_MS,
         "The shortest heartbeat interval that may be set for a consumer group.",
         minimum=1,
-        live=False,
     )
-    group_consumer_max_heartbeat_interval_ms: int = setting(
+    group_consumer_max_heartbeat_interval_ms: int = static(
         "group.consumer.max.heartbeat.interval.ms",
-        Kind.INT,
         15 * SECOND_MS,
         "The longest heartbeat interval that may be set for a consumer group.",
         minimum=1,
-        live=False,
     )
-    group_consumer_min_assignment_interval_ms: int = setting(
+    group_consumer_min_assignment_interval_ms: int = static(
         "group.consumer.min.assignment.interval.ms",
-        Kind.INT,
         0,
         "The shortest time between two assignments that may be set for a consumer group.",
         minimum=0,
-        live=False,
     )
-    group_consumer_max_assignment_interval_ms: int = setting(
+    group_consumer_max_assignment_interval_ms: int = static(
         "group.consumer.max.assignment.interval.ms",
-        Kind.INT,
         15 * SECOND_MS,
         "The longest time between two assignments that may be set for a consumer group.",
         minimum=0,
-        live=False,
     )
-    group_consumer_max_size: int = setting(
-        "group.consumer.max.size",
-        Kind.INT,
-        INT_MAX,
-        "How many members a consumer group may have.",
-        minimum=1,
-        live=False,
+    group_consumer_max_size: int = static(
+        "group.consumer.max.size", INT_MAX, "How many members a consumer group may have.", minimum=1
     )
-    group_consumer_assignors: tuple[str, ...] = setting(
+    group_consumer_assignors: tuple[str, ...] = static(
         "group.consumer.assignors",
-        Kind.LIST,
         ("uniform", "range"),
         "The assignors that members of a consumer group may choose; the first is the default.",
         choices=("uniform", "range"),
-        live=False,
     )
-    group_consumer_migration_policy: str = setting(
+    group_consumer_migration_policy: str = static(
         "group.consumer.migration.policy",
-        Kind.STRING,
         "bidirectional",
         "Whether a group with members may move to the consumer protocol (`upgrade`), back to the classic "
         "one (`downgrade`), both or neither (`disabled`). Empty groups always may.",
         choices=("bidirectional", "upgrade", "downgrade", "disabled"),
-        live=False,
     )
-    transaction_max_timeout_ms: int = setting(
+    transaction_max_timeout_ms: int = static(
         "transaction.max.timeout.ms",
-        Kind.INT,
         15 * MINUTE_MS,
         "The longest transaction timeout of a producer.",
         minimum=1,
-        live=False,
     )
-    transaction_abort_interval_ms: int = setting(
+    transaction_abort_interval_ms: int = static(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        Kind.INT,
         10 * SECOND_MS,
         "How often transactions past their timeout are aborted.",
         minimum=1,
-        live=False,
     )
-    transactional_id_expiration_ms: int = setting(
+    transactional_id_expiration_ms: int = static(
         "transactional.id.expiration.ms",
-        Kind.INT,
         7 * 24 * 60 * MINUTE_MS,
         "How long an unused transactional id is kept.",
         minimum=1,
-        live=False,
     )
-    transactional_id_expiration_interval_ms: int = setting(
+    transactional_id_expiration_interval_ms: int = static(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
-        Kind.INT,
         60 * MINUTE_MS,
         "How often expired transactional ids are deleted.",
         minimum=1,
-        live=False,
     )
-    transaction_partition_verification: bool = setting(
+    transaction_partition_verification: bool = dynamic(
         "transaction.partition.verification.enable",
-        Kind.BOOLEAN,
         True,
         "Whether a transactional batch is rejected unless its partition is part of an open transaction. "
         "Without it, a late batch can leave a hanging transaction.",
     )
-    transaction_topic_num_partitions: int = setting(
+    transaction_topic_num_partitions: int = static(
         "transaction.state.log.num.partitions",
-        Kind.INT,
         50,
         "How many partitions `__transaction_state` gets when the first transaction needs it.",
         minimum=1,
-        live=False,
     )
-    transaction_topic_segment_bytes: int = setting(
+    transaction_topic_segment_bytes: int = static(
         "transaction.state.log.segment.bytes",
-        Kind.INT,
         100 * MIB,
         "The largest segment of `__transaction_state`. Segments are closed and compacted earlier when "
         "more than 8 MiB of internal topics are uncompacted, because every start reads them.",
         minimum=MIB,
-        live=False,
     )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """The defaults of topics; `log.retention.ms` and similar settings change these."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.settings import SECOND_MS, Kind, setting
+from strom.model.settings import SECOND_MS, dynamic, static
 from strom.model.share_settings import ShareBrokerSettings, ShareGroupSettings, check_share_configs
 
 
@@ -12,27 +12,22 @@ from strom.model.share_settings import ShareBrokerSettings, ShareGroupSettings, 
 class GroupSettings(ShareGroupSettings):
     """How one group is coordinated. Change one with `kafka-configs --entity-type groups`."""
 
-    consumer_session_timeout_ms: int = setting(
+    consumer_session_timeout_ms: int = static(
         "consumer.session.timeout.ms",
-        Kind.INT,
         45 * SECOND_MS,
         "How long a member of a consumer group may send no heartbeat before it is removed.",
         minimum=1,
         broker_name="group.consumer.session.timeout.ms",
-        live=False,
     )
-    consumer_heartbeat_interval_ms: int = setting(
+    consumer_heartbeat_interval_ms: int = static(
         "consumer.heartbeat.interval.ms",
-        Kind.INT,
         5 * SECOND_MS,
         "How often members of a consumer group send heartbeats.",
         minimum=1,
         broker_name="group.consumer.heartbeat.interval.ms",
-        live=False,
     )
-    consumer_assignment_interval_ms: int = setting(
+    consumer_assignment_interval_ms: int = dynamic(
         "consumer.assignment.interval.ms",
-        Kind.INT,
         SECOND_MS,
         "The shortest time between two assignments of a consumer group, so that many members that "
         "join at once do not cause as many assignments.",

@@ -183,6 +183,25 @@ def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata=metadata, repr=not definition.is_secret)
 
 
+_KINDS: dict[type, Kind] = {
+    bool: Kind.BOOLEAN,
+    str: Kind.STRING,
+    int: Kind.INT,
+    float: Kind.DOUBLE,
+    tuple: Kind.LIST,
+}
+
+
+def dynamic(name: str, default: Any, doc: str, *, kind: Kind | None = None, **more: Any) -> Any:
+    """Declare a setting that can be changed while a broker runs; the default implies its kind."""
+    return setting(name, kind or _KINDS[type(default)], default, doc, **more)
+
+
+def static(name: str, default: Any, doc: str, *, kind: Kind | None = None, **more: Any) -> Any:
+    """Declare a setting that a broker reads when it starts; the default implies its kind."""
+    return dynamic(name, default, doc, kind=kind, live=False, **more)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Base class of settings dataclasses, with access by Kafka's names."""

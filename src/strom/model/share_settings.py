@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.settings import MIB, MINUTE_MS, SECOND_MS, Kind, Settings, setting
+from strom.model.settings import MIB, MINUTE_MS, SECOND_MS, Settings, dynamic, static
 from strom.model.topics import check_topic_name
 
 RESET = "share.auto.offset.reset"
@@ -22,81 +22,66 @@ _DURATION = re.compile(
 class ShareGroupSettings(Settings):
     """How one share group delivers records."""
 
-    share_session_timeout_ms: int = setting(
+    share_session_timeout_ms: int = static(
         "share.session.timeout.ms",
-        Kind.INT,
         45 * SECOND_MS,
         "How long a member of a share group may send no heartbeat before it is removed.",
         minimum=1,
         broker_name="group.share.session.timeout.ms",
-        live=False,
     )
-    share_heartbeat_interval_ms: int = setting(
+    share_heartbeat_interval_ms: int = static(
         "share.heartbeat.interval.ms",
-        Kind.INT,
         5 * SECOND_MS,
         "How often members of a share group send heartbeats.",
         minimum=1,
         broker_name="group.share.heartbeat.interval.ms",
-        live=False,
     )
-    share_record_lock_duration_ms: int = setting(
+    share_record_lock_duration_ms: int = static(
         "share.record.lock.duration.ms",
-        Kind.INT,
         30 * SECOND_MS,
         "How long the acquisition lock of a record lasts.",
         minimum=1000,
         broker_name="group.share.record.lock.duration.ms",
-        live=False,
     )
-    share_delivery_count_limit: int = setting(
+    share_delivery_count_limit: int = static(
         "share.delivery.count.limit",
-        Kind.INT,
         5,
         "How often a record is delivered before it is archived.",
         minimum=2,
         broker_name="group.share.delivery.count.limit",
-        live=False,
     )
-    share_partition_max_record_locks: int = setting(
+    share_partition_max_record_locks: int = static(
         "share.partition.max.record.locks",
-        Kind.INT,
         2000,
         "How many records of a partition may be in flight.",
         minimum=100,
         broker_name="group.share.partition.max.record.locks",
-        live=False,
     )
-    share_auto_offset_reset: str = setting(
+    share_auto_offset_reset: str = dynamic(
         RESET,
-        Kind.STRING,
         LATEST,
         "Where a group starts in a partition: `latest`, `earliest`, or by age as in "
         "`by_duration:PT1H30M`.",
     )
-    share_isolation_level: str = setting(
+    share_isolation_level: str = dynamic(
         "share.isolation.level",
-        Kind.STRING,
         "read_uncommitted",
         "Whether records of transactions that are open or aborted are delivered.",
         choices=(READ_COMMITTED, "read_uncommitted"),
     )
-    share_renew_acknowledge_enable: bool = setting(
+    share_renew_acknowledge_enable: bool = dynamic(
         "share.renew.acknowledge.enable",
-        Kind.BOOLEAN,
         True,
         "Whether members may renew the acquisition lock of a record.",
     )
-    dead_letter_topic: str = setting(
+    dead_letter_topic: str = dynamic(
         DEAD_LETTER_TOPIC,
-        Kind.STRING,
         "",
         "The topic for records that were rejected, or delivered too often. Empty: such records are only "
         "archived.",
     )
-    dead_letter_copy: bool = setting(
+    dead_letter_copy: bool = dynamic(
         "errors.deadletterqueue.copy.record.enable",
-        Kind.BOOLEAN,
         True,
         "Whether the dead letter topic gets key, value and headers of the record, or only headers with "
         "its position and the reason.",
@@ -114,151 +99,117 @@ class ShareGroupSettings(Settings):
 class ShareBrokerSettings(Settings):
     """The limits and defaults of a broker for all share groups."""
 
-    group_share_min_session_timeout_ms: int = setting(
+    group_share_min_session_timeout_ms: int = static(
         "group.share.min.session.timeout.ms",
-        Kind.INT,
         45 * SECOND_MS,
         "The shortest session timeout that may be set for a share group.",
         minimum=1,
-        live=False,
     )
-    group_share_max_session_timeout_ms: int = setting(
+    group_share_max_session_timeout_ms: int = static(
         "group.share.max.session.timeout.ms",
-        Kind.INT,
         MINUTE_MS,
         "The longest session timeout that may be set for a share group.",
         minimum=1,
-        live=False,
     )
-    group_share_min_heartbeat_interval_ms: int = setting(
+    group_share_min_heartbeat_interval_ms: int = static(
         "group.share.min.heartbeat.interval.ms",
-        Kind.INT,
         5 * SECOND_MS,
         "The shortest heartbeat interval that may be set for a share group.",
         minimum=1,
-        live=False,
     )
-    group_share_max_heartbeat_interval_ms: int = setting(
+    group_share_max_heartbeat_interval_ms: int = static(
         "group.share.max.heartbeat.interval.ms",
-        Kind.INT,
         15 * SECOND_MS,
         "The longest heartbeat interval that may be set for a share group.",
         minimum=1,
-        live=False,
     )
-    group_share_min_record_lock_duration_ms: int = setting(
+    group_share_min_record_lock_duration_ms: int = static(
         "group.share.min.record.lock.duration.ms",
-        Kind.INT,
         15 * SECOND_MS,
         "The shortest lock duration that may be set for a share group.",
         minimum=1000,
         maximum=30 * SECOND_MS,
-        live=False,
     )
-    group_share_max_record_lock_duration_ms: int = setting(
+    group_share_max_record_lock_duration_ms: int = static(
         "group.share.max.record.lock.duration.ms",
-        Kind.INT,
         MINUTE_MS,
         "The longest lock duration that may be set for a share group.",
         minimum=30 * SECOND_MS,
         maximum=60 * MINUTE_MS,
-        live=False,
     )
-    group_share_min_delivery_count_limit: int = setting(
+    group_share_min_delivery_count_limit: int = static(
         "group.share.min.delivery.count.limit",
-        Kind.INT,
         2,
         "The smallest number of deliveries that may be set for a share group.",
         minimum=2,
         maximum=5,
-        live=False,
     )
-    group_share_max_delivery_count_limit: int = setting(
+    group_share_max_delivery_count_limit: int = static(
         "group.share.max.delivery.count.limit",
-        Kind.INT,
         10,
         "The largest number of deliveries that may be set for a share group.",
         minimum=5,
         maximum=25,
-        live=False,
     )
-    group_share_min_partition_max_record_locks: int = setting(
+    group_share_min_partition_max_record_locks: int = static(
         "group.share.min.partition.max.record.locks",
-        Kind.INT,
         100,
         "The smallest number of records in flight that may be set for a share group.",
         minimum=100,
         maximum=2000,
-        live=False,
     )
-    group_share_max_partition_max_record_locks: int = setting(
+    group_share_max_partition_max_record_locks: int = static(
         "group.share.max.partition.max.record.locks",
-        Kind.INT,
         4000,
         "The largest number of records in flight that may be set for a share group.",
         minimum=2000,
         maximum=20000,
-        live=False,
     )
-    group_share_max_size: int = setting(
+    group_share_max_size: int = static(
         "group.share.max.size",
-        Kind.INT,
         200,
         "How many members a share group may have.",
         minimum=1,
         maximum=1000,
-        live=False,
     )
-    group_share_max_share_sessions: int = setting(
+    group_share_max_share_sessions: int = static(
         "group.share.max.share.sessions",
-        Kind.INT,
         2000,
         "How many members of share groups may fetch from this broker at once.",
         minimum=1,
-        live=False,
     )
-    share_state_topic_num_partitions: int = setting(
+    share_state_topic_num_partitions: int = static(
         "share.coordinator.state.topic.num.partitions",
-        Kind.INT,
         50,
         "How many partitions `__share_group_state` gets when the first share group needs it.",
         minimum=1,
-        live=False,
     )
-    share_state_topic_segment_bytes: int = setting(
+    share_state_topic_segment_bytes: int = static(
         "share.coordinator.state.topic.segment.bytes",
-        Kind.INT,
         100 * MIB,
         "The segment size of `__share_group_state`, which every start reads.",
         minimum=MIB,
-        live=False,
     )
-    share_state_updates_per_snapshot: int = setting(
+    share_state_updates_per_snapshot: int = static(
         "share.coordinator.snapshot.update.records.per.snapshot",
-        Kind.INT,
         500,
         "After how many updates a snapshot of a share partition is written.",
         minimum=0,
         maximum=500,
-        live=False,
     )
-    share_state_topic_prune_interval_ms: int = setting(
+    share_state_topic_prune_interval_ms: int = static(
         "share.coordinator.state.topic.prune.interval.ms",
-        Kind.INT,
         5 * MINUTE_MS,
         "How often the part of `__share_group_state` that is no longer needed is deleted.",
         minimum=1,
-        live=False,
     )
-    dead_letter_topic_prefix: str = setting(
+    dead_letter_topic_prefix: str = dynamic(
         "errors.deadletterqueue.topic.name.prefix",
-        Kind.STRING,
         "dlq.",
         "The required prefix of dead letter topics; empty for none.",
     )
-    dead_letter_auto_create: bool = setting(
+    dead_letter_auto_create: bool = dynamic(
         "errors.deadletterqueue.auto.create.topics.enable",
-        Kind.BOOLEAN,
         True,
         "Whether a missing dead letter topic is created with its first record.",
     )

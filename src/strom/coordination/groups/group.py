@@ -34,6 +34,7 @@ class Group(ABC):
     """The protocol type in ListGroups."""
     since_ms: int
     """When it entered its state; -1 if unknown."""
+    members: dict[str, Any]
 
     @property
     @abstractmethod
@@ -41,14 +42,13 @@ class Group(ABC):
         """Kafka's name for its state."""
 
     @property
-    @abstractmethod
     def is_empty(self) -> bool:
         """Whether it has no members, so that it may be deleted."""
+        return not self.members
 
     @property
-    @abstractmethod
     def member_count(self) -> int:
-        """The number of its members."""
+        return len(self.members)
 
     @property
     def may_expire(self) -> bool:

@@ -4,9 +4,8 @@ Responses are sent when the records are durable. The response to a command may c
 joins are completed together. A ticket, opaque to the coordinator, identifies the request.
 """
 
-import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from strom.coordination.groups.commands import ProducerEpoch
 from strom.coordination.groups.records import GroupRecord
@@ -17,14 +16,18 @@ Ticket: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusResponse:
-    """A response with only an error code."""
+class GroupResponse:
+    """Any response, also those of the group types."""
 
     code: ErrorCode = ErrorCode.NONE
 
-    def with_error(self, code: ErrorCode) -> "StatusResponse":
+    def with_error(self, code: ErrorCode) -> Self:
         """The response if the records could not be written."""
-        return StatusResponse(code=code)
+        return type(self)(code=code)
+
+
+class StatusResponse(GroupResponse):
+    """A response with only an error code."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +40,9 @@ class JoinedMember:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinResponse:
+class JoinResponse(GroupResponse):
     """The generation that a member joined; only the leader gets the members."""
 
-    code: ErrorCode = ErrorCode.NONE
     member: str
     generation: int = -1
     protocol_type: str | None = None
@@ -49,90 +51,57 @@ class JoinResponse:
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
 
-    def with_error(self, code: ErrorCode) -> "JoinResponse":
-        """The response if the records could not be written."""
-        return JoinResponse(code=code, member=self.member)
+    def with_error(self, code: ErrorCode) -> Self:
+        return type(self)(code=code, member=self.member)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyncResponse:
-    code: ErrorCode = ErrorCode.NONE
+class SyncResponse(GroupResponse):
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
-    def with_error(self, code: ErrorCode) -> "SyncResponse":
-        """The response if the records could not be written."""
-        return SyncResponse(code=code)
-
 
 @dataclass(frozen=True, kw_only=True)
-class LeaveResponse:
+class LeaveResponse(GroupResponse):
     """The error code of each leaving member, in the order of the request."""
 
-    code: ErrorCode = ErrorCode.NONE
     members: tuple[ErrorCode, ...] = ()
-
-    def with_error(self, code: ErrorCode) -> "LeaveResponse":
-        """The response if the records could not be written."""
-        return LeaveResponse(code=code)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionsResponse:
+class PartitionsResponse(GroupResponse):
     """The error code of each partition; `code` for the request."""
 
-    code: ErrorCode = ErrorCode.NONE
     partitions: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
 
     def with_error(self, code: ErrorCode) -> Self:
-        """The response if the records could not be written."""
-        return dataclasses.replace(
-            self,
-            code=code,
-            partitions={partition: old or code for partition, old in self.partitions.items()},
-        )
-
-
-class GroupResponse(Protocol):
-    """Any response, also those of the group types."""
-
-    @property
-    def code(self) -> ErrorCode: ...
-
-    def with_error(self, code: ErrorCode) -> "GroupResponse":
-        """The response if the records could not be written."""
+        partitions = {partition: old or code for partition, old in self.partitions.items()}
+        return type(self)(code=code, partitions=partitions)
 
 
 @dataclass(frozen=True)
-class JoinTimeout:
-    """A timer: members that have not rejoined by then are removed."""
+class Timer:
+    """Any timer, also those of the group types; equal timers of one class replace each other."""
 
     group: str
 
 
 @dataclass(frozen=True)
-class SyncTimeout:
-    """A timer: members that have not synced by then are removed."""
-
-    group: str
-
-
-@dataclass(frozen=True)
-class SessionTimeout:
-    """A timer: the member has sent no heartbeat in time."""
-
-    group: str
+class MemberTimer(Timer):
     member: str
 
 
-class Timer(Protocol):
-    """Any timer, also those of the group types; equal timers replace each other."""
+class JoinTimeout(Timer):
+    """Members that have not rejoined by then are removed."""
 
-    @property
-    def group(self) -> str: ...
 
-    def __hash__(self) -> int: ...
+class SyncTimeout(Timer):
+    """Members that have not synced by then are removed."""
+
+
+class SessionTimeout(MemberTimer):
+    """The member has sent no heartbeat in time."""
 
 
 @dataclass

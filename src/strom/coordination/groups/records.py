@@ -7,11 +7,10 @@ Kafka's, so that its tools can read them.
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
+from strom.coordination.stored_records import decode_key, decode_value, encode_key, encode_value
 from strom.model.topics import TopicPartition
 from strom.wire.kafka import offsets_topic as stored
-from strom.wire.kafka.codec import decode as decode_struct
-from strom.wire.kafka.codec import encode as encode_struct
-from strom.wire.kafka.schema import NO_UUID, Struct, Uuid
+from strom.wire.kafka.schema import NO_UUID, Uuid
 
 NO_LEADER_EPOCH = -1
 
@@ -82,7 +81,6 @@ class GroupRecord(Protocol):
 
 ClassicRecord: TypeAlias = GroupMetadata | GroupDeleted | OffsetCommitted | OffsetDeleted
 
-RECORDS = (GroupMetadata, GroupDeleted, OffsetCommitted, OffsetDeleted)
 KEY_VERSIONS = (*stored.OFFSET_KEY_VERSIONS, stored.GROUP_KEY_VERSION)
 
 _OFFSET_KEY_PREFIXES = frozenset(
@@ -105,8 +103,8 @@ def encode(record: ClassicRecord) -> tuple[bytes, bytes | None]:
 def decode(version: int, key: bytes, value: bytes | None) -> ClassicRecord:
     """The record for a key of that version, and a value; ProtocolError if they are malformed."""
     if version == stored.GROUP_KEY_VERSION:
-        return _decode_group(memoryview(key), value)
-    return _decode_offset(memoryview(key), version, value)
+        return _decode_group(key, value)
+    return _decode_offset(key, version, value)
 
 
 def is_offset_key(key: bytes) -> bool:
@@ -115,16 +113,13 @@ def is_offset_key(key: bytes) -> bool:
 
 
 def _group_key(group: str) -> bytes:
-    return _versioned(stored.GroupKey(group=group), stored.GROUP_KEY_VERSION)
+    version = stored.GROUP_KEY_VERSION
+    return encode_key(version, stored.GroupKey(group=group), version)
 
 
 def _offset_key(group: str, partition: TopicPartition) -> bytes:
     key = stored.OffsetKey(group=group, topic=partition.topic, partition=partition.partition)
-    return _versioned(key, stored.OFFSET_KEY_VERSION)
-
-
-def _versioned(struct: Struct, version: int) -> bytes:
-    return version.to_bytes(2, "big") + encode_struct(struct, version)
+    return encode_key(stored.OFFSET_KEY_VERSION, key, stored.OFFSET_KEY_VERSION)
 
 
 def _group_value(record: GroupMetadata) -> bytes:
@@ -148,7 +143,7 @@ def _group_value(record: GroupMetadata) -> bytes:
             for member in record.members
         ],
     )
-    return _versioned(value, stored.GROUP_VALUE_VERSION)
+    return encode_value(value, stored.GROUP_VALUE_VERSION)
 
 
 def _offset_value(committed: CommittedOffset) -> bytes:
@@ -161,15 +156,15 @@ def _offset_value(committed: CommittedOffset) -> bytes:
         topic_id=committed.topic_id,
     )
     if committed.expires_ms is not None:
-        return _versioned(value, stored.OFFSET_VALUE_VERSION_WITH_EXPIRY)
-    return _versioned(value, stored.OFFSET_VALUE_VERSION)
+        return encode_value(value, stored.OFFSET_VALUE_VERSION_WITH_EXPIRY)
+    return encode_value(value, stored.OFFSET_VALUE_VERSION)
 
 
-def _decode_group(key: memoryview, value: bytes | None) -> ClassicRecord:
-    group = decode_struct(stored.GroupKey, stored.GROUP_KEY_VERSION, key, 2).group
+def _decode_group(key: bytes, value: bytes | None) -> ClassicRecord:
+    group = decode_key(stored.GroupKey, key, stored.GROUP_KEY_VERSION).group
     if value is None:
         return GroupDeleted(group)
-    found = decode_struct(stored.GroupValue, stored.version_of(value), memoryview(value), 2)
+    found = decode_value(stored.GroupValue, value)
     return GroupMetadata(
         group=group,
         protocol_type=found.protocol_type,
@@ -196,12 +191,12 @@ def _decode_group(key: memoryview, value: bytes | None) -> ClassicRecord:
     )
 
 
-def _decode_offset(key: memoryview, version: int, value: bytes | None) -> ClassicRecord:
-    named = decode_struct(stored.OffsetKey, version, key, 2)
+def _decode_offset(key: bytes, version: int, value: bytes | None) -> ClassicRecord:
+    named = decode_key(stored.OffsetKey, key, version)
     partition = TopicPartition(named.topic, named.partition)
     if value is None:
         return OffsetDeleted(named.group, partition)
-    found = decode_struct(stored.OffsetValue, stored.version_of(value), memoryview(value), 2)
+    found = decode_value(stored.OffsetValue, value)
     committed = CommittedOffset(
         offset=found.offset,
         leader_epoch=found.leader_epoch,

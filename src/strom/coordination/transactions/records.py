@@ -7,12 +7,11 @@ bytes are Kafka's, so that its tools can read them.
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from strom.coordination.stored_records import decode_key, decode_value, encode_key, encode_value
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import CorruptData, ProtocolError
 from strom.model.topics import TopicPartition
 from strom.wire.kafka import transaction_topic as stored
-from strom.wire.kafka.codec import decode as decode_struct
-from strom.wire.kafka.codec import encode as encode_struct
 from strom.wire.kafka.offsets_topic import version_of
 
 NO_PRODUCER_ID = -1
@@ -72,7 +71,7 @@ def is_exhausted(epoch: int) -> bool:
 
 def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     key = stored.TransactionKey(transactional_id=record.transactional_id)
-    key_bytes = stored.KEY_VERSION.to_bytes(2, "big") + encode_struct(key, stored.KEY_VERSION)
+    key_bytes = encode_key(stored.KEY_VERSION, key, stored.KEY_VERSION)
     if isinstance(record, TransactionDeleted):
         return key_bytes, None
     value = stored.TransactionValue(
@@ -87,8 +86,7 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
         transaction_start_timestamp_ms=record.started_ms,
         client_transaction_version=record.client_version,
     )
-    version = stored.VALUE_VERSION
-    return key_bytes, version.to_bytes(2, "big") + encode_struct(value, version)
+    return key_bytes, encode_value(value, stored.VALUE_VERSION)
 
 
 def _by_topic(record: TransactionMetadata) -> list[stored.TransactionPartitions] | None:
@@ -106,10 +104,10 @@ def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
     try:
         if version_of(key or b"") != stored.KEY_VERSION:
             return None
-        named = decode_struct(stored.TransactionKey, stored.KEY_VERSION, memoryview(key or b""), 2)
+        named = decode_key(stored.TransactionKey, key or b"", stored.KEY_VERSION)
         if value is None:
             return TransactionDeleted(named.transactional_id)
-        found = decode_struct(stored.TransactionValue, version_of(value), memoryview(value), 2)
+        found = decode_value(stored.TransactionValue, value)
         state = TransactionState.numbered(found.transaction_status)
         if state is None:
             raise ProtocolError(f"unknown state {found.transaction_status}")

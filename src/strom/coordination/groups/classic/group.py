@@ -99,11 +99,6 @@ class ClassicGroup(Group):
         return self.state is GroupState.EMPTY
 
     @property
-    def member_count(self) -> int:
-        """How many members it has."""
-        return len(self.members)
-
-    @property
     def may_expire(self) -> bool:
         """While it is empty, or stable with members whose subscriptions are known."""
         if self.is_empty:

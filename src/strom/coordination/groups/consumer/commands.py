@@ -1,8 +1,10 @@
 """The command, response and timers of consumer groups."""
 
 from dataclasses import dataclass
+from typing import Self
 
 from strom.coordination.groups.consumer.values import Partitions
+from strom.coordination.groups.outcome import GroupResponse, MemberTimer, Timer
 from strom.model.errors import ErrorCode
 
 NO_TIMEOUT = -1
@@ -33,47 +35,30 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumerHeartbeatResponse:
+class ConsumerHeartbeatResponse(GroupResponse):
     """The member epoch, and the assignment if it has changed."""
 
-    code: ErrorCode = ErrorCode.NONE
     message: str | None = None
     member: str | None = None
     epoch: int = 0
     interval_ms: int = 0
     assignment: Partitions | None = None
 
-    def with_error(self, code: ErrorCode) -> "ConsumerHeartbeatResponse":
-        """The response if the records could not be written."""
-        return ConsumerHeartbeatResponse(code=code, message=code.text)
+    def with_error(self, code: ErrorCode) -> Self:
+        return type(self)(code=code, message=code.text)
 
 
-@dataclass(frozen=True)
-class RevocationTimeout:
-    """A timer: the member has not revoked partitions within its rebalance timeout."""
-
-    group: str
-    member: str
+class RevocationTimeout(MemberTimer):
+    """The member has not revoked partitions within its rebalance timeout."""
 
 
-@dataclass(frozen=True)
-class ClassicJoinTimeout:
-    """A timer: a classic member has not rejoined in time."""
-
-    group: str
-    member: str
+class ClassicJoinTimeout(MemberTimer):
+    """A classic member has not rejoined in time."""
 
 
-@dataclass(frozen=True)
-class ClassicSyncTimeout:
-    """A timer: a classic member that has joined has not synced in time."""
-
-    group: str
-    member: str
+class ClassicSyncTimeout(MemberTimer):
+    """A classic member that has joined has not synced in time."""
 
 
-@dataclass(frozen=True)
-class Downgraded:
-    """An immediate timer: the group is a classic one now, and must rebalance."""
-
-    group: str
+class Downgraded(Timer):
+    """It fires at once: the group is a classic one now, and must rebalance."""

@@ -93,15 +93,6 @@ class ConsumerGroup(Group):
         return self.state.value
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def member_count(self) -> int:
-        """How many members it has."""
-        return len(self.members)
-
-    @property
     def may_expire(self) -> bool:
         """Always: the subscriptions are known."""
         return True

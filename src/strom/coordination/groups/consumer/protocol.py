@@ -16,8 +16,6 @@ from strom.coordination.groups.commands import (
 from strom.coordination.groups.consumer import classic_members
 from strom.coordination.groups.consumer.commands import (
     NO_TIMEOUT,
-    ClassicJoinTimeout,
-    ClassicSyncTimeout,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     RevocationTimeout,
@@ -35,11 +33,7 @@ from strom.coordination.groups.consumer.records import (
     RECORDS,
     ConsumerRecord,
     GroupEpoch,
-    MemberCurrent,
-    MemberSubscription,
-    MemberTarget,
-    PatternResolved,
-    TargetEpoch,
+    is_tombstone,
 )
 from strom.coordination.groups.consumer.requests import check_request
 from strom.coordination.groups.consumer.values import (
@@ -56,7 +50,7 @@ from strom.coordination.groups.outcome import (
     GroupOutcome,
     GroupResponse,
     JoinResponse,
-    SessionTimeout,
+    MemberTimer,
     StatusResponse,
     Ticket,
     Timer,
@@ -215,19 +209,12 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     # --- timers, replay, topics ----------------------------------------------------------------
 
     def on_timer(self, group: ConsumerGroup, timer: Timer, out: GroupOutcome, now_ms: int) -> None:
-        if not isinstance(
-            timer, SessionTimeout | RevocationTimeout | ClassicJoinTimeout | ClassicSyncTimeout
-        ):
-            return
-        member = group.members.get(timer.member)
+        member = group.members.get(timer.member) if isinstance(timer, MemberTimer) else None
         if member is None:
             return
-        if (
-            isinstance(timer, RevocationTimeout)
-            and member.current.state is not MemberState.UNREVOKED
-        ):
-            return
-        self._remove_members(group, [member], out, now_ms)
+        has_revoked = member.current.state is not MemberState.UNREVOKED
+        if not (isinstance(timer, RevocationTimeout) and has_revoked):
+            self._remove_members(group, [member], out, now_ms)
 
     def replay(self, record: ConsumerRecord) -> None:
         groups = self.context.groups
@@ -237,7 +224,7 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
                 del groups[record.group]
             return
         if group is None:
-            if _is_tombstone(record):
+            if is_tombstone(record):
                 return
             # A previous group was deleted by a tombstone, or held only offsets.
             group = groups[record.group] = ConsumerGroup(record.group)
@@ -339,17 +326,3 @@ def not_found(group: str, *, exists: bool) -> ApiError:
     """GROUP_ID_NOT_FOUND, for a group that does not exist or has another type."""
     why = f"Group {group} is not a consumer group." if exists else f"Group {group} not found."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
-
-
-def _is_tombstone(record: ConsumerRecord) -> bool:
-    match record:
-        case GroupEpoch() | TargetEpoch():
-            return record.epoch is None
-        case MemberSubscription():
-            return record.subscription is None
-        case MemberCurrent():
-            return record.current is None
-        case MemberTarget():
-            return record.partitions is None
-        case PatternResolved():
-            return record.resolved is None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, get_args
 
 from strom.coordination.groups.consumer.values import (
     ClassicMetadata,
@@ -15,12 +15,10 @@ from strom.coordination.groups.consumer.values import (
     Subscription,
     TopicIdPartition,
 )
+from strom.coordination.stored_records import RecordFormat
 from strom.model.errors import ProtocolError
 from strom.wire.kafka import consumer_group_topic as stored
-from strom.wire.kafka.codec import decode as decode_struct
-from strom.wire.kafka.codec import encode as encode_struct
-from strom.wire.kafka.offsets_topic import version_of
-from strom.wire.kafka.schema import Struct, Uuid
+from strom.wire.kafka.schema import Uuid
 
 
 @dataclass(frozen=True)
@@ -73,122 +71,14 @@ ConsumerRecord: TypeAlias = (
     GroupEpoch | MemberSubscription | TargetEpoch | MemberTarget | MemberCurrent | PatternResolved
 )
 
-RECORDS = (
-    GroupEpoch,
-    MemberSubscription,
-    TargetEpoch,
-    MemberTarget,
-    MemberCurrent,
-    PatternResolved,
-)
-KEY_VERSIONS = (
-    stored.EPOCH_KIND,
-    stored.MEMBER_KIND,
-    stored.TARGET_EPOCH_KIND,
-    stored.TARGET_KIND,
-    stored.CURRENT_KIND,
-    stored.PATTERN_KIND,
-)
+RECORDS = get_args(ConsumerRecord)
 
 
-def encode(record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    match record:
-        case GroupEpoch():
-            return _group_key(stored.EPOCH_KIND, record.group), _epoch_value(record)
-        case MemberSubscription():
-            return _member_key(stored.MEMBER_KIND, record), _member_value(record.subscription)
-        case TargetEpoch():
-            return _group_key(stored.TARGET_EPOCH_KIND, record.group), _target_epoch_value(record)
-        case MemberTarget():
-            return _member_key(stored.TARGET_KIND, record), _target_value(record.partitions)
-        case MemberCurrent():
-            return _member_key(stored.CURRENT_KIND, record), _current_value(record.current)
-        case PatternResolved():
-            key = stored.ConsumerGroupPatternKey(group=record.group, pattern=record.pattern)
-            return _key(stored.PATTERN_KIND, key), _pattern_value(record.resolved)
+def is_tombstone(record: ConsumerRecord) -> bool:
+    return _BY_RECORD[type(record)].is_tombstone(record)
 
 
-def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord:
-    """The record for a key of that type, and a value; ProtocolError if they are malformed."""
-    if kind in (stored.EPOCH_KIND, stored.TARGET_EPOCH_KIND):
-        group = _decode_key(stored.ConsumerGroupKey, key).group
-        if kind == stored.EPOCH_KIND:
-            return _decode_epoch(group, value)
-        return _decode_target_epoch(group, value)
-    if kind == stored.PATTERN_KIND:
-        named = _decode_key(stored.ConsumerGroupPatternKey, key)
-        return PatternResolved(named.group, named.pattern, _decode_pattern(value))
-    who = _decode_key(stored.ConsumerGroupMemberKey, key)
-    if kind == stored.MEMBER_KIND:
-        return MemberSubscription(who.group, who.member, _decode_member(value))
-    if kind == stored.TARGET_KIND:
-        return MemberTarget(who.group, who.member, _decode_target(value))
-    return MemberCurrent(who.group, who.member, _decode_current(value))
-
-
-# --- keys ----------------------------------------------------------------------------------------
-
-
-def _key(kind: int, key: Struct) -> bytes:
-    return kind.to_bytes(2, "big") + encode_struct(key, stored.VERSION)
-
-
-def _group_key(kind: int, group: str) -> bytes:
-    return _key(kind, stored.ConsumerGroupKey(group=group))
-
-
-def _member_key(kind: int, record: MemberSubscription | MemberTarget | MemberCurrent) -> bytes:
-    who = stored.ConsumerGroupMemberKey(group=record.group, member=record.member)
-    return _key(kind, who)
-
-
-S = TypeVar("S", bound=Struct)
-
-
-def _decode_key(schema: type[S], key: bytes) -> S:
-    return decode_struct(schema, stored.VERSION, memoryview(key), 2)
-
-
-# --- values --------------------------------------------------------------------------------------
-
-
-def _value(value: Struct) -> bytes:
-    return stored.VERSION.to_bytes(2, "big") + encode_struct(value, stored.VERSION)
-
-
-def _decode_value(schema: type[S], value: bytes) -> S:
-    return decode_struct(schema, version_of(value), memoryview(value), 2)
-
-
-def _epoch_value(record: GroupEpoch) -> bytes | None:
-    if record.epoch is None:
-        return None
-    return _value(stored.EpochValue(epoch=record.epoch, metadata_hash=record.metadata_hash))
-
-
-def _decode_epoch(group: str, value: bytes | None) -> GroupEpoch:
-    if value is None:
-        return GroupEpoch(group, None)
-    found = _decode_value(stored.EpochValue, value)
-    return GroupEpoch(group, found.epoch, found.metadata_hash)
-
-
-def _target_epoch_value(record: TargetEpoch) -> bytes | None:
-    if record.epoch is None:
-        return None
-    return _value(stored.TargetEpochValue(epoch=record.epoch, timestamp=record.made_ms))
-
-
-def _decode_target_epoch(group: str, value: bytes | None) -> TargetEpoch:
-    if value is None:
-        return TargetEpoch(group, None)
-    found = _decode_value(stored.TargetEpochValue, value)
-    return TargetEpoch(group, found.epoch, found.timestamp)
-
-
-def _member_value(subscription: Subscription | None) -> bytes | None:
-    if subscription is None:
-        return None
+def _member_value(subscription: Subscription) -> stored.MemberValue:
     classic = None
     if subscription.classic is not None:
         classic = stored.ClassicMemberValue(
@@ -198,25 +88,20 @@ def _member_value(subscription: Subscription | None) -> bytes | None:
                 for name, metadata in subscription.classic.protocols
             ],
         )
-    return _value(
-        stored.MemberValue(
-            instance_id=subscription.instance,
-            rack_id=subscription.rack,
-            client_id=subscription.client_id,
-            client_host=subscription.client_host,
-            subscribed_topic_names=sorted(subscription.topics),
-            subscribed_topic_regex=subscription.pattern,
-            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
-            server_assignor=subscription.assignor,
-            classic=classic,
-        )
+    return stored.MemberValue(
+        instance_id=subscription.instance,
+        rack_id=subscription.rack,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=sorted(subscription.topics),
+        subscribed_topic_regex=subscription.pattern,
+        rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+        server_assignor=subscription.assignor,
+        classic=classic,
     )
 
 
-def _decode_member(value: bytes | None) -> Subscription | None:
-    if value is None:
-        return None
-    found = _decode_value(stored.MemberValue, value)
+def _subscription(found: stored.MemberValue) -> Subscription:
     classic = None
     if found.classic is not None:
         classic = ClassicMetadata(
@@ -236,37 +121,30 @@ def _decode_member(value: bytes | None) -> Subscription | None:
     )
 
 
-def _target_value(partitions: Partitions | None) -> bytes | None:
-    if partitions is None:
-        return None
-    topics = [
-        stored.TargetPartitionsValue(topic_id=topic_id, partitions=indexes)
-        for topic_id, indexes in by_topic(partitions)
-    ]
-    return _value(stored.TargetValue(topics=topics))
+def _target_value(partitions: Partitions) -> stored.TargetValue:
+    return stored.TargetValue(
+        topics=[
+            stored.TargetPartitionsValue(topic_id=topic_id, partitions=indexes)
+            for topic_id, indexes in by_topic(partitions)
+        ]
+    )
 
 
-def _decode_target(value: bytes | None) -> Partitions | None:
-    if value is None:
-        return None
+def _partitions(found: stored.TargetValue) -> Partitions:
     return frozenset(
         TopicIdPartition(topic.topic_id, index)
-        for topic in _decode_value(stored.TargetValue, value).topics
+        for topic in found.topics
         for index in topic.partitions
     )
 
 
-def _current_value(current: CurrentAssignment | None) -> bytes | None:
-    if current is None:
-        return None
-    return _value(
-        stored.CurrentValue(
-            epoch=current.epoch,
-            previous_epoch=current.previous_epoch,
-            state=current.state,
-            assigned=_with_epochs(current.assigned),
-            revoking=_with_epochs(current.revoking),
-        )
+def _current_value(current: CurrentAssignment) -> stored.CurrentValue:
+    return stored.CurrentValue(
+        epoch=current.epoch,
+        previous_epoch=current.previous_epoch,
+        state=current.state,
+        assigned=_with_epochs(current.assigned),
+        revoking=_with_epochs(current.revoking),
     )
 
 
@@ -281,10 +159,7 @@ def _with_epochs(owned: Owned) -> list[stored.CurrentPartitionsValue]:
     ]
 
 
-def _decode_current(value: bytes | None) -> CurrentAssignment | None:
-    if value is None:
-        return None
-    found = _decode_value(stored.CurrentValue, value)
+def _current(found: stored.CurrentValue) -> CurrentAssignment:
     try:
         state = MemberState(found.state)
     except ValueError:
@@ -293,12 +168,12 @@ def _decode_current(value: bytes | None) -> CurrentAssignment | None:
         epoch=found.epoch,
         previous_epoch=found.previous_epoch,
         state=state,
-        assigned=_decode_owned(found.assigned, found.epoch),
-        revoking=_decode_owned(found.revoking, found.epoch),
+        assigned=_owned(found.assigned, found.epoch),
+        revoking=_owned(found.revoking, found.epoch),
     )
 
 
-def _decode_owned(topics: Iterable[stored.CurrentPartitionsValue], epoch: int) -> Owned:
+def _owned(topics: Iterable[stored.CurrentPartitionsValue], epoch: int) -> Owned:
     owned: dict[TopicIdPartition, int] = {}
     for topic in topics:
         # Kafka before 4.3 does not store these epochs; the member epoch stands in for them.
@@ -310,22 +185,13 @@ def _decode_owned(topics: Iterable[stored.CurrentPartitionsValue], epoch: int) -
     return owned
 
 
-def _pattern_value(resolved: ResolvedPattern | None) -> bytes | None:
-    if resolved is None:
-        return None
-    return _value(
-        stored.PatternValue(
-            topics=sorted(resolved.topics),
-            version=resolved.version,
-            timestamp=resolved.resolved_ms,
-        )
+def _pattern_value(resolved: ResolvedPattern) -> stored.PatternValue:
+    return stored.PatternValue(
+        topics=sorted(resolved.topics), version=resolved.version, timestamp=resolved.resolved_ms
     )
 
 
-def _decode_pattern(value: bytes | None) -> ResolvedPattern | None:
-    if value is None:
-        return None
-    found = _decode_value(stored.PatternValue, value)
+def _resolved(found: stored.PatternValue) -> ResolvedPattern:
     return ResolvedPattern(
         topics=frozenset(found.topics), version=found.version, resolved_ms=found.timestamp
     )
@@ -339,3 +205,56 @@ def by_topic(
         (topic_id, [one.partition for one in ones])
         for topic_id, ones in groupby(sorted(partitions), key=lambda one: one.topic_id)
     ]
+
+
+FORMATS: tuple[RecordFormat[Any], ...] = (
+    RecordFormat(
+        stored.EPOCH_KIND,
+        GroupEpoch,
+        stored.ConsumerGroupKey,
+        stored.EpochValue,
+        lambda epoch, hashed: stored.EpochValue(epoch=epoch, metadata_hash=hashed),
+        lambda found: (found.epoch, found.metadata_hash),
+    ),
+    RecordFormat(
+        stored.MEMBER_KIND,
+        MemberSubscription,
+        stored.ConsumerGroupMemberKey,
+        stored.MemberValue,
+        _member_value,
+        lambda found: (_subscription(found),),
+    ),
+    RecordFormat(
+        stored.TARGET_EPOCH_KIND,
+        TargetEpoch,
+        stored.ConsumerGroupKey,
+        stored.TargetEpochValue,
+        lambda epoch, made_ms: stored.TargetEpochValue(epoch=epoch, timestamp=made_ms),
+        lambda found: (found.epoch, found.timestamp),
+    ),
+    RecordFormat(
+        stored.TARGET_KIND,
+        MemberTarget,
+        stored.ConsumerGroupMemberKey,
+        stored.TargetValue,
+        _target_value,
+        lambda found: (_partitions(found),),
+    ),
+    RecordFormat(
+        stored.CURRENT_KIND,
+        MemberCurrent,
+        stored.ConsumerGroupMemberKey,
+        stored.CurrentValue,
+        _current_value,
+        lambda found: (_current(found),),
+    ),
+    RecordFormat(
+        stored.PATTERN_KIND,
+        PatternResolved,
+        stored.ConsumerGroupPatternKey,
+        stored.PatternValue,
+        _pattern_value,
+        lambda found: (_resolved(found),),
+    ),
+)
+_BY_RECORD = {one.record: one for one in FORMATS}

@@ -60,15 +60,6 @@ class ShareGroup(Group):
         return "Stable" if self.members else "Empty"
 
     @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def member_count(self) -> int:
-        """How many members it has."""
-        return len(self.members)
-
-    @property
     def may_expire(self) -> bool:
         """Never: the state of a share group is deleted only by an administrator."""
         return False

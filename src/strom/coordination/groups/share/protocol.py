@@ -28,6 +28,7 @@ from strom.coordination.groups.share.group import (
     topics_of,
 )
 from strom.coordination.groups.share.records import (
+    RECORDS,
     KnownTopic,
     MemberAssignment,
     Partitions,
@@ -79,18 +80,13 @@ class AddShareTopics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareHeartbeatResponse:
-    code: ErrorCode = ErrorCode.NONE
+class ShareHeartbeatResponse(GroupResponse):
     message: str | None = None
     member: str = ""
     epoch: int = 0
     heartbeat_ms: int = 0
     partitions: Partitions | None = None
     """None if unchanged."""
-
-    def with_error(self, code: ErrorCode) -> "ShareHeartbeatResponse":
-        """The response if the records could not be written."""
-        return ShareHeartbeatResponse(code=code)
 
 
 class ShareGroupProtocol(GroupProtocol[ShareGroup]):
@@ -100,14 +96,7 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         DeleteShareTopics,
         AddShareTopics,
     )
-    records = (
-        ShareMemberSubscription,
-        ShareGroupEpoch,
-        ShareTargetEpoch,
-        ShareTarget,
-        ShareCurrent,
-        ShareTopics,
-    )
+    records = RECORDS
 
     def handle(
         self,

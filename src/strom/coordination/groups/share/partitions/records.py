@@ -5,15 +5,14 @@ compacted by key; records before the oldest needed snapshot are deleted instead.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from strom.coordination.groups.share.partitions.ranges import RecordState, StateBatch
+from strom.coordination.stored_records import decode_key, decode_value, encode_key, encode_value
 from strom.model.errors import CorruptData, ProtocolError
 from strom.wire.kafka import share_state_topic as stored
-from strom.wire.kafka.codec import decode as decode_struct
-from strom.wire.kafka.codec import encode as encode_struct
 from strom.wire.kafka.offsets_topic import version_of
-from strom.wire.kafka.schema import Struct, Uuid
+from strom.wire.kafka.schema import Uuid
 
 
 class ShareKey(NamedTuple):
@@ -25,31 +24,28 @@ class ShareKey(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareSnapshot:
-    """The whole state of a share partition."""
-
+class _ShareState:
     key: ShareKey
     snapshot_epoch: int
-    state_epoch: int
-    """Bumped by every reset of the partition, to fence stale updates."""
     leader_epoch: int
     start_offset: int
     finished_count: int
-    created_ms: int
-    written_ms: int
     batches: tuple[StateBatch, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareUpdate:
-    """What has changed since the snapshot of that epoch."""
+class ShareSnapshot(_ShareState):
+    """The whole state of a share partition."""
 
-    key: ShareKey
-    snapshot_epoch: int
-    leader_epoch: int
-    start_offset: int
-    finished_count: int
-    batches: tuple[StateBatch, ...] = ()
+    state_epoch: int
+    """Bumped by every reset of the partition, to fence stale updates."""
+    created_ms: int
+    written_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareUpdate(_ShareState):
+    """What has changed since the snapshot of that epoch."""
 
 
 @dataclass(frozen=True)
@@ -61,30 +57,27 @@ ShareRecord: TypeAlias = ShareSnapshot | ShareUpdate | ShareStateDeleted
 
 
 def encode(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    match record:
-        case ShareSnapshot():
-            value: Struct = stored.SnapshotValue(
-                snapshot_epoch=record.snapshot_epoch,
-                state_epoch=record.state_epoch,
-                leader_epoch=record.leader_epoch,
-                start_offset=record.start_offset,
-                delivery_complete_count=record.finished_count,
-                create_timestamp=record.created_ms,
-                write_timestamp=record.written_ms,
-                state_batches=[_stored(batch) for batch in record.batches],
-            )
-            return _key(record.key, stored.SNAPSHOT_KEY), _value(value)
-        case ShareUpdate():
-            value = stored.UpdateValue(
-                snapshot_epoch=record.snapshot_epoch,
-                leader_epoch=record.leader_epoch,
-                start_offset=record.start_offset,
-                delivery_complete_count=record.finished_count,
-                state_batches=[_stored(batch) for batch in record.batches],
-            )
-            return _key(record.key, stored.UPDATE_KEY), _value(value)
-        case ShareStateDeleted():
-            return _key(record.key, stored.SNAPSHOT_KEY), None
+    named = stored.StateKey(
+        group_id=record.key.group, topic_id=record.key.topic_id, partition=record.key.partition
+    )
+    if isinstance(record, ShareStateDeleted):
+        return encode_key(stored.SNAPSHOT_KEY, named), None
+    kind = stored.SNAPSHOT_KEY
+    value: stored.SnapshotValue | stored.UpdateValue
+    if isinstance(record, ShareSnapshot):
+        value = stored.SnapshotValue(
+            state_epoch=record.state_epoch,
+            create_timestamp=record.created_ms,
+            write_timestamp=record.written_ms,
+        )
+    else:
+        kind, value = stored.UPDATE_KEY, stored.UpdateValue()
+    value.snapshot_epoch = record.snapshot_epoch
+    value.leader_epoch = record.leader_epoch
+    value.start_offset = record.start_offset
+    value.delivery_complete_count = record.finished_count
+    value.state_batches = [_stored(batch) for batch in record.batches]
+    return encode_key(kind, named), encode_value(value, stored.VALUE_VERSION)
 
 
 def decode(key: bytes | None, value: bytes | None) -> ShareRecord | None:
@@ -93,52 +86,32 @@ def decode(key: bytes | None, value: bytes | None) -> ShareRecord | None:
         kind = version_of(key or b"")
         if kind not in (stored.SNAPSHOT_KEY, stored.UPDATE_KEY):
             return None
-        named = decode_struct(stored.StateKey, 0, memoryview(key or b""), 2)
+        named = decode_key(stored.StateKey, key or b"")
         share_key = ShareKey(named.group_id, named.topic_id, named.partition)
         if value is None:
             return ShareStateDeleted(share_key) if kind == stored.SNAPSHOT_KEY else None
-        if kind == stored.SNAPSHOT_KEY:
-            return _snapshot(share_key, value)
-        return _update(share_key, value)
+        if kind == stored.UPDATE_KEY:
+            return ShareUpdate(**_common(share_key, decode_value(stored.UpdateValue, value)))
+        found = decode_value(stored.SnapshotValue, value)
+        return ShareSnapshot(
+            **_common(share_key, found),
+            state_epoch=found.state_epoch,
+            created_ms=found.create_timestamp,
+            written_ms=found.write_timestamp,
+        )
     except (ProtocolError, ValueError) as error:
         raise CorruptData(f"unreadable record of a share group {key!r}: {error}") from error
 
 
-def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
-    found = decode_struct(stored.SnapshotValue, version_of(value), memoryview(value), 2)
-    return ShareSnapshot(
-        key=key,
-        snapshot_epoch=found.snapshot_epoch,
-        state_epoch=found.state_epoch,
-        leader_epoch=found.leader_epoch,
-        start_offset=found.start_offset,
-        finished_count=found.delivery_complete_count,
-        created_ms=found.create_timestamp,
-        written_ms=found.write_timestamp,
-        batches=_batches(found.state_batches),
-    )
-
-
-def _update(key: ShareKey, value: bytes) -> ShareUpdate:
-    found = decode_struct(stored.UpdateValue, version_of(value), memoryview(value), 2)
-    return ShareUpdate(
-        key=key,
-        snapshot_epoch=found.snapshot_epoch,
-        leader_epoch=found.leader_epoch,
-        start_offset=found.start_offset,
-        finished_count=found.delivery_complete_count,
-        batches=_batches(found.state_batches),
-    )
-
-
-def _key(key: ShareKey, kind: int) -> bytes:
-    named = stored.StateKey(group_id=key.group, topic_id=key.topic_id, partition=key.partition)
-    return kind.to_bytes(2, "big") + encode_struct(named, 0)
-
-
-def _value(value: Struct) -> bytes:
-    version = stored.VALUE_VERSION
-    return version.to_bytes(2, "big") + encode_struct(value, version)
+def _common(key: ShareKey, found: stored.SnapshotValue | stored.UpdateValue) -> dict[str, Any]:
+    return {
+        "key": key,
+        "snapshot_epoch": found.snapshot_epoch,
+        "leader_epoch": found.leader_epoch,
+        "start_offset": found.start_offset,
+        "finished_count": found.delivery_complete_count,
+        "batches": _batches(found.state_batches),
+    }
 
 
 def _stored(batch: StateBatch) -> stored.StateBatchValue:
