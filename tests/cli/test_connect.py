@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from strom.cli.connect_rest import ConnectRest
 from strom.cli.connect_worker import _forbid_imports_from_working_directory, _known
 from strom.cli.declared_connectors import _worker_of, reconcile
 from strom.cli.program import program
+from strom.cli.rest import ConnectRest
 from strom.connect.runtime.rest.server import RunningWorker
 from strom.model.errors import UserError
 from strom.pipelines.project import Project

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from strom.cli.connection import CliConnection, connection_options
+from strom.cli.options import acks_option, codec_option, count_option, json_option
 from strom.cli.printing import human_count, notice, print_json, print_table
-from strom.cli.produce import CODECS
 from strom.cli.progress import towards
 from strom.cli.throughput import BulkProducer, consume_all
 from strom.client.topics import TopicAdmin
@@ -20,42 +20,12 @@ _WORDS = (b"stream", b"table", b"click", b"user", b"page", b"event", b"offset", 
 
 
 @click.command()
-@click.option(
-    "-n",
-    "--records",
-    type=click.IntRange(min=1),
-    default=1_000_000,
-    show_default=True,
-    help="Number of records.",
-)
-@click.option(
-    "-s",
-    "--size",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Size of each record in bytes.",
-)
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(CODECS),
-    default="none",
-    show_default=True,
-    help="Codec.",
-)
-@click.option(
-    "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="acks."
-)
-@click.option(
-    "-p",
-    "--partitions",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Partitions.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@count_option("-n", "--records", default=1_000_000, doc="Number of records.")
+@count_option("-s", "--size", default=100, doc="Size of each record in bytes.")
+@codec_option
+@acks_option
+@count_option("-p", "--partitions", default=1, doc="Partitions.")
+@json_option
 @connection_options
 def bench(
     records: int,

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from strom.cli.connect_rest import ConnectRest, rest_options
 from strom.cli.connect_worker import worker
-from strom.cli.printing import notice, print_json, print_table
+from strom.cli.options import json_option
+from strom.cli.printing import notice, print_found, print_json, print_table
+from strom.cli.rest import ConnectRest, connect_options
+from strom.client.client_properties import parse_assignment
 from strom.model.errors import UserError
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -28,20 +28,18 @@ connect.add_command(worker)
 
 @connect.command("list")
 @json_option
-@rest_options
+@connect_options
 def list_connectors(as_json: bool, rest: ConnectRest) -> None:
     """List the connectors with their states."""
     found = rest.call("GET", "connectors", query="?expand=status&expand=info")
     names = rest.call("GET", "connectors")
-    if as_json:
-        print_json(found)
-    elif not names:
-        notice("There are no connectors yet. Add one with: strom connect add NAME key=value…")
-    else:
-        print_table(
-            ("CONNECTOR", "TYPE", "STATE", "TASKS", "FAILED", "CLASS"),
-            [_row(name, found.get(name)) for name in sorted(names)],
-        )
+    print_found(
+        found,
+        ("CONNECTOR", "TYPE", "STATE", "TASKS", "FAILED", "CLASS"),
+        [_row(name, found.get(name)) for name in sorted(names)],
+        as_json=as_json,
+        if_none="There are no connectors yet. Add one with: strom connect add NAME key=value…",
+    )
 
 
 def _row(name: str, one: dict[str, Any] | None) -> tuple[str | int, ...]:
@@ -58,7 +56,7 @@ def _row(name: str, one: dict[str, Any] | None) -> tuple[str | int, ...]:
 @click.argument("name_or_file")
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
 @click.option("--paused", is_flag=True, help="Create it paused.")
-@rest_options
+@connect_options
 def add(name_or_file: str, settings: tuple[str, ...], paused: bool, rest: ConnectRest) -> None:
     """Add a connector, or change it: from a .json or .toml file, or NAME key=value…"""
     for name, config in _configurations(name_or_file, settings).items():
@@ -73,7 +71,7 @@ def add(name_or_file: str, settings: tuple[str, ...], paused: bool, rest: Connec
 
 def _configurations(name_or_file: str, settings: tuple[str, ...]) -> dict[str, dict[str, str]]:
     path = Path(name_or_file)
-    given = dict(_assignment(setting) for setting in settings)
+    given = dict(map(parse_assignment, settings))
     if path.suffix not in {".json", ".toml"}:
         if not given:
             raise UserError(
@@ -108,17 +106,10 @@ def _texts(config: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"{text!r} is not NAME=VALUE.")
-    return name, value
-
-
 @connect.command()
 @click.argument("name")
 @json_option
-@rest_options
+@connect_options
 def status(name: str, as_json: bool, rest: ConnectRest) -> None:
     """Show a connector's tasks, their workers, and the traces of failed ones."""
     found = rest.call("GET", "connectors", name, "status")
@@ -141,36 +132,28 @@ def status(name: str, as_json: bool, rest: ConnectRest) -> None:
 @connect.command()
 @click.argument("name")
 @json_option
-@rest_options
+@connect_options
 def show(name: str, as_json: bool, rest: ConnectRest) -> None:
     """Show a connector's configuration."""
     found = rest.call("GET", "connectors", name, "config")
-    if as_json:
-        print_json(found)
-    else:
-        print_table(("SETTING", "VALUE"), sorted(found.items()))
+    print_found(found, ("SETTING", "VALUE"), sorted(found.items()), as_json=as_json)
 
 
 @connect.command()
 @click.argument("name")
 @json_option
-@rest_options
+@connect_options
 def offsets(name: str, as_json: bool, rest: ConnectRest) -> None:
     """Show a connector's offsets."""
     found = rest.call("GET", "connectors", name, "offsets")["offsets"]
-    if as_json:
-        print_json(found)
-    else:
-        print_table(
-            ("PARTITION", "OFFSET"),
-            [(json.dumps(one["partition"]), json.dumps(one["offset"])) for one in found],
-        )
+    rows = [(json.dumps(one["partition"]), json.dumps(one["offset"])) for one in found]
+    print_found(found, ("PARTITION", "OFFSET"), rows, as_json=as_json)
 
 
 def _add_state_command(verb: str, done: str, doc: str) -> None:
     @connect.command(verb, help=doc)
     @click.argument("name")
-    @rest_options
+    @connect_options
     def command(name: str, rest: ConnectRest) -> None:
         rest.call("PUT", "connectors", name, verb)
         click.echo(f"{done} connector {name}.")
@@ -186,7 +169,7 @@ _add_state_command(
 @connect.command()
 @click.argument("name")
 @click.option("--only-failed", is_flag=True, help="Only the failed instances.")
-@rest_options
+@connect_options
 def restart(name: str, only_failed: bool, rest: ConnectRest) -> None:
     """Restart a connector and its tasks."""
     query = f"?includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
@@ -196,7 +179,7 @@ def restart(name: str, only_failed: bool, rest: ConnectRest) -> None:
 
 @connect.command()
 @click.argument("name")
-@rest_options
+@connect_options
 def remove(name: str, rest: ConnectRest) -> None:
     """Remove a connector; keep its offsets for a connector of the same name."""
     rest.call("DELETE", "connectors", name)
@@ -205,7 +188,7 @@ def remove(name: str, rest: ConnectRest) -> None:
 
 @connect.command()
 @click.argument("name")
-@rest_options
+@connect_options
 def logs(name: str, rest: ConnectRest) -> None:
     """Print a connector's last log lines on one worker."""
     lines = rest.call("GET", "connectors", name, "logs")["lines"]
@@ -218,7 +201,7 @@ def logs(name: str, rest: ConnectRest) -> None:
 @connect.command()
 @click.argument("name", required=False)
 @json_option
-@rest_options
+@connect_options
 def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
     """List the connector plugins, or the settings of one."""
     if name is None:
@@ -237,17 +220,14 @@ def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
             for one in found
         ]
         head = ("SETTING", "TYPE", "DEFAULT", "DESCRIPTION")
-    if as_json:
-        print_json(found)
-    else:
-        print_table(head, rows)
+    print_found(found, head, rows, as_json=as_json)
 
 
 @connect.command()
 @click.argument("name_or_file")
 @click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
 @json_option
-@rest_options
+@connect_options
 def validate(
     name_or_file: str, settings: tuple[str, ...], as_json: bool, rest: ConnectRest
 ) -> None:

@@ -3,10 +3,8 @@
 import gc
 import logging
 import os
-import signal
 import sys
 import threading
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,19 @@ import click
 
 import strom
 from strom.cli.connection import CliConnection, connection_options
+from strom.cli.options import (
+    EXISTING_FILE,
+    assignments_option,
+    host_option,
+    lifeline_option,
+    port_option,
+    ready_json_option,
+    require_packages,
+)
 from strom.cli.printing import print_json
 from strom.client.client_properties import parse_assignment, parse_properties
-from strom.model.errors import UserError
-from strom.supervision.lifeline import LIFELINE, end_with_parent
+from strom.http.server import set_on_signal
+from strom.supervision.lifeline import end_with_parent
 
 DEFAULT_PORT = 8083
 _PACKAGES = ("starlette", "uvicorn")
@@ -25,31 +32,20 @@ _PACKAGES = ("starlette", "uvicorn")
 
 @click.command()
 @connection_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="The port of the REST interface; 0 for a free one.",
-)
+@host_option
+@port_option("--port", DEFAULT_PORT, "The port of the REST interface; 0 for a free one.")
 @click.option("--group", help="The group of the worker's cluster. [default: connect-cluster]")
 @click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of worker properties, as for Kafka Connect.",
+    "--config", type=EXISTING_FILE, help="A file of worker properties, as for Kafka Connect."
 )
-@click.option(
+@assignments_option(
     "--set",
     "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any worker setting, as in offset.flush.interval.ms=1000; may be given several times.",
+    doc="Any worker setting, as in offset.flush.interval.ms=1000; may be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
+@ready_json_option
 @click.option("-v", "--verbose", is_flag=True, help="Log at level INFO.")
-@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
+@lifeline_option
 def worker(
     connection: CliConnection,
     host: str,
@@ -95,8 +91,7 @@ def _run(texts: dict[str, str], *, as_json: bool, lifeline: bool) -> None:
     stopping = threading.Event()
     if lifeline:
         end_with_parent(stopping.set)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopping.set())
+    set_on_signal(stopping)
     with RunningWorker(texts) as running:
         _announce(running, as_json=as_json)
         _collect_garbage_rarely()
@@ -151,11 +146,7 @@ def _announce(running: Any, *, as_json: bool) -> None:
 
 def require_connect() -> None:
     """Raise UserError if what a worker needs is not installed."""
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"Connect needs {', '.join(missing)}. Install with: pip install 'strom[connect]'"
-        )
+    require_packages("Connect needs", _PACKAGES, extra="connect")
 
 
 def _known(properties: dict[str, str]) -> dict[str, str]:

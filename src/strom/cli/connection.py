@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strom.cli.options import EXISTING_FILE, assignments_option
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment, parse_properties, to_librdkafka
 from strom.client.connection_settings import DEFAULT_PORT, ConnectionSettings, parse_address
@@ -91,16 +92,10 @@ def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @click.option(
         "--command-config",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="A file of client properties, with Java's or librdkafka's names.",
     )
-    @click.option(
-        "-X",
-        "properties",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A client property; may be given several times.",
-    )
+    @assignments_option("-X", "properties", doc="A client property; may be given several times.")
     @functools.wraps(command)
     def with_connection(
         *args: Any,

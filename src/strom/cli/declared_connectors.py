@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from strom.cli.companions import Companion, Companions
-from strom.cli.connect_rest import ConnectRest
 from strom.cli.printing import notice
+from strom.cli.rest import ConnectRest
 from strom.connect.declared import plan
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS

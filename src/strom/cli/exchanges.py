@@ -2,16 +2,16 @@
 
 import click
 
-from strom.cli.management import (
-    Management,
-    arguments_option,
-    management_options,
-    read_arguments,
-)
-from strom.cli.printing import print_json, print_table
+from strom.cli.options import json_option
+from strom.cli.printing import print_found
+from strom.cli.queues import arguments_option, read_arguments
+from strom.cli.rest import Management, management_options
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _LETTERS = {"queue": "q", "exchange": "e"}
+_key_option = click.option("-k", "--key", default="", help="The routing key, or pattern.")
+_to_option = click.option(
+    "--to", type=click.Choice(sorted(_LETTERS)), default="queue", show_default=True
+)
 
 
 @click.group()
@@ -25,16 +25,11 @@ def exchanges() -> None:
 def list_exchanges(as_json: bool, management: Management) -> None:
     """List the exchanges of a virtual host."""
     found = management.call("GET", "exchanges", management.vhost)
-    if as_json:
-        print_json(found)
-    else:
-        print_table(
-            ("EXCHANGE", "TYPE", "DURABLE"),
-            [
-                (one["name"] or "(default)", one["type"], "yes" if one["durable"] else "no")
-                for one in sorted(found, key=lambda one: str(one["name"]))
-            ],
-        )
+    rows = [
+        (one["name"] or "(default)", one["type"], "yes" if one["durable"] else "no")
+        for one in sorted(found, key=lambda one: str(one["name"]))
+    ]
+    print_found(found, ("EXCHANGE", "TYPE", "DURABLE"), rows, as_json=as_json)
 
 
 @exchanges.command("declare")
@@ -72,23 +67,18 @@ def bindings() -> None:
 def list_bindings(as_json: bool, management: Management) -> None:
     """List the bindings of a virtual host."""
     found = management.call("GET", "bindings", management.vhost)
-    if as_json:
-        print_json(found)
-    else:
-        print_table(
-            ("FROM", "TO", "KIND", "KEY"),
-            [
-                (one["source"], one["destination"], one["destination_type"], one["routing_key"])
-                for one in found
-            ],
-        )
+    rows = [
+        (one["source"], one["destination"], one["destination_type"], one["routing_key"])
+        for one in found
+    ]
+    print_found(found, ("FROM", "TO", "KIND", "KEY"), rows, as_json=as_json)
 
 
 @bindings.command()
 @click.argument("exchange")
 @click.argument("destination")
-@click.option("-k", "--key", default="", help="The routing key, or pattern.")
-@click.option("--to", type=click.Choice(sorted(_LETTERS)), default="queue", show_default=True)
+@_key_option
+@_to_option
 @arguments_option
 @management_options
 def add(
@@ -109,8 +99,8 @@ def add(
 @bindings.command()
 @click.argument("exchange")
 @click.argument("destination")
-@click.option("-k", "--key", default="", help="The routing key, or pattern.")
-@click.option("--to", type=click.Choice(sorted(_LETTERS)), default="queue", show_default=True)
+@_key_option
+@_to_option
 @management_options
 def remove(exchange: str, destination: str, key: str, to: str, management: Management) -> None:
     """Unbind DESTINATION from EXCHANGE."""

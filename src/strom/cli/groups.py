@@ -1,26 +1,35 @@
-"""`strom groups`: list, describe, reset-offsets and delete."""
+"""`strom groups`: list, describe, reset-offsets and delete. `strom share-groups` does the same."""
 
-import sys
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from strom.cli.connection import CliConnection, connection_options
-from strom.cli.group_reset import chosen_partitions, moved_by, moved_to
-from strom.cli.offsets import Point, parse_offset_range
-from strom.cli.printing import Cell, notice, print_json, print_table
+from strom.cli.offsets import OffsetRange, Point, parse_offset_range
+from strom.cli.options import confirm, json_option, names_argument, yes_option
+from strom.cli.printing import notice, print_facts, print_json, print_rows, print_table
+from strom.cli.reading import resolve_ranges
+from strom.cli.topics import missing_topic
 from strom.client.groups import (
     RESETTABLE,
+    Committed,
     GroupAdmin,
     GroupDescription,
     PartitionLag,
 )
+from strom.client.offsets import offset_bounds
+from strom.client.share_groups import ShareGroupAdmin
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 POINTS = "start, end, 47, +10, -10, @-1h, @2026-11-15T08:00:00Z"
+
+topics_argument = click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITION,...]]...")
+execute_option = click.option(
+    "--execute", is_flag=True, help="Reset the offsets; without it, only print them."
+)
 
 
 @click.group()
@@ -33,23 +42,22 @@ def groups() -> None:
 @connection_options
 def list_groups(as_json: bool, connection: CliConnection) -> None:
     """List the groups with their states."""
-    found = GroupAdmin(connection).groups()
-    if as_json:
-        print_json([{"name": one.name, "state": one.state, "type": one.type} for one in found])
-    elif not found:
-        notice("There are no groups yet. Create one with: strom consume TOPIC --group NAME")
-    else:
-        print_table(("GROUP", "STATE", "TYPE"), [(one.name, one.state, one.type) for one in found])
+    print_rows(
+        {"name": "GROUP", "state": "STATE", "type": "TYPE"},
+        [(one.name, one.state, one.type) for one in GroupAdmin(connection).groups()],
+        as_json=as_json,
+        if_none="There are no groups yet. Create one with: strom consume TOPIC --group NAME",
+    )
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@names_argument
 @json_option
 @connection_options
 def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
     """Show state, members, and the offset and lag of every partition."""
     admin = GroupAdmin(connection)
-    described = [_existing(admin, name) for name in names]
+    described = [existing_group(admin, name) for name in names]
     if as_json:
         print_json([_as_json(group, admin.lags(group)) for group in described])
         return
@@ -61,10 +69,10 @@ def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -
 
 @groups.command("reset-offsets")
 @click.argument("name")
-@click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITION,...]]...")
+@topics_argument
 @click.option("--to", "point", help=f"The new position: {POINTS}.")
 @click.option("--by", type=int, help="Shift the offsets by this number, as in 10 or -10.")
-@click.option("--execute", is_flag=True, help="Reset the offsets; without it, only print them.")
+@execute_option
 @json_option
 @connection_options
 def reset_offsets(
@@ -96,36 +104,62 @@ def reset_offsets(
     else:
         known = {one: committed[one] for one in partitions if one in committed}
         moved = moved_by(admin, known, by or 0)
-    if execute:
-        admin.set_offsets(name, moved)
-    print_moved(moved, {one: committed[one].offset for one in committed}, as_json=as_json)
-    if not execute:
-        notice("Nothing was changed. To reset the offsets, add --execute.")
+    before = {one: at.offset for one, at in committed.items()}
+    reset(admin, name, before, moved, execute=execute, as_json=as_json)
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@names_argument
+@yes_option
 @connection_options
 def delete(names: tuple[str, ...], yes: bool, connection: CliConnection) -> None:
     """Delete groups without members, with their offsets."""
     admin = GroupAdmin(connection)
     for name in names:
-        _existing(admin, name)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("Deletion cannot be undone. To delete without confirmation, add --yes.")
-        click.confirm(f"Delete {', '.join(names)} with all offsets?", abort=True, err=True)
-    for name in names:
-        admin.delete(name)
-        click.echo(f"Deleted group {name}.")
+        existing_group(admin, name)
+    delete_groups(admin, names, yes, "group")
 
 
-def _existing(admin: GroupAdmin, name: str) -> GroupDescription:
+def existing_group(admin: GroupAdmin | ShareGroupAdmin, name: str) -> GroupDescription:
+    """Describe a group; UserError if it does not exist."""
     described = admin.describe(name)
     if not described.exists:
-        raise UserError(f"Group {name} does not exist. List the groups with: strom groups list")
+        noun, command = "Group", "groups"
+        if isinstance(admin, ShareGroupAdmin):
+            noun, command = "Share group", "share-groups"
+        raise UserError(f"{noun} {name} does not exist. List the groups with: strom {command} list")
     return described
+
+
+def delete_groups(
+    admin: GroupAdmin | ShareGroupAdmin, names: Sequence[str], yes: bool, noun: str
+) -> None:
+    """Delete groups after confirmation."""
+    confirm(f"Delete {', '.join(names)} with all offsets?", yes)
+    for name in names:
+        admin.delete(name)
+        click.echo(f"Deleted {noun} {name}.")
+
+
+def reset(
+    admin: GroupAdmin | ShareGroupAdmin,
+    name: str,
+    before: Mapping[TopicPartition, int],
+    moved: Mapping[TopicPartition, int],
+    *,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Set the offsets of a group if `execute`, and print those before and after."""
+    if execute:
+        admin.set_offsets(name, moved)
+    print_rows(
+        {"topic": "TOPIC", "partition": "PARTITION", "before": "BEFORE", "offset": "OFFSET"},
+        [(one.topic, one.partition, before.get(one), offset) for one, offset in moved.items()],
+        as_json=as_json,
+    )
+    if not execute:
+        notice("Nothing was changed. To reset the offsets, add --execute.")
 
 
 def parse_point(text: str) -> Point:
@@ -139,63 +173,87 @@ def parse_point(text: str) -> Point:
     return wanted.begin
 
 
-def print_moved(
-    moved: dict[TopicPartition, int], before: dict[TopicPartition, int], *, as_json: bool
-) -> None:
-    """Print the offsets of a group before and after the reset."""
-    if as_json:
-        print_json(
-            [
-                {
-                    "topic": one.topic,
-                    "partition": one.partition,
-                    "before": before.get(one),
-                    "offset": offset,
-                }
-                for one, offset in moved.items()
-            ]
-        )
-        return
-    print_table(
-        ("TOPIC", "PARTITION", "BEFORE", "OFFSET"),
-        [
-            (one.topic, one.partition, shown(before.get(one)), offset)
-            for one, offset in moved.items()
-        ],
-    )
+def chosen_partitions(admin: GroupAdmin, names: Sequence[str]) -> list[TopicPartition]:
+    """The partitions that `TOPIC` or `TOPIC:0,1` name; UserError if one does not exist."""
+    found: list[TopicPartition] = []
+    for name in names:
+        topic, colon, numbers = name.partition(":")
+        known = admin.partitions_of([topic]).get(topic)
+        if known is None:
+            raise missing_topic(topic, [])
+        wanted = [TopicPartition(topic, one) for one in _numbers(name, numbers)] if colon else known
+        for partition in wanted:
+            if partition not in known:
+                raise UserError(
+                    f"Topic {topic} has no partition {partition.partition}, "
+                    f"only 0 to {len(known) - 1}."
+                )
+        found += wanted
+    return sorted(set(found))
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise UserError(
+            f"{name!r} is not of the form TOPIC:PARTITION,…, as in clicks:0,1."
+        ) from None
+
+
+def moved_to(
+    connection: CliConnection, partitions: Sequence[TopicPartition], point: Point
+) -> dict[TopicPartition, int]:
+    """The offset of a point in each partition, limited to its start and end."""
+    ranges = resolve_ranges(connection, partitions, OffsetRange(point))
+    return {partition: ranges[partition].begin for partition in partitions}
+
+
+def moved_by(
+    admin: GroupAdmin, committed: Mapping[TopicPartition, Committed], by: int
+) -> dict[TopicPartition, int]:
+    """Committed offsets shifted by a number, limited to each partition's start and end."""
+    wanted = {partition: one.offset + by for partition, one in committed.items()}
+    return within_bounds(admin, wanted)
+
+
+def within_bounds(
+    admin: GroupAdmin, wanted: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Offsets limited to each partition's start and end."""
+    first, last = offset_bounds(admin.client, list(wanted))
+    return {
+        partition: min(max(offset, first[partition]), last[partition])
+        for partition, offset in wanted.items()
+    }
+
+
+def print_group(group: GroupDescription, **more: object) -> None:
+    """Print what is common to all groups."""
+    facts = {"Group": group.name, **more, "State": group.state, "Members": len(group.members)}
+    if group.assignor:
+        facts["Assignor"] = group.assignor
+    if group.epoch is not None:
+        facts["Epoch"] = f"{group.epoch} (assignment {group.target_epoch})"
+    print_facts(facts | {"Coordinator": f"{group.coordinator} ({group.coordinator_id})"})
+    click.echo()
 
 
 def _print_description(group: GroupDescription, rows: list[PartitionLag]) -> None:
-    click.echo(f"Group        {group.name}")
-    click.echo(f"Type         {group.type}")
-    click.echo(f"State        {group.state}")
-    click.echo(f"Members      {len(group.members)}")
-    if group.assignor:
-        click.echo(f"Assignor     {group.assignor}")
-    if group.epoch is not None:
-        click.echo(f"Epoch        {group.epoch} (assignment {group.target_epoch})")
-    click.echo(f"Coordinator  {group.coordinator} ({group.coordinator_id})")
-    click.echo()
+    print_group(group, Type=group.type)
     print_table(
         ("TOPIC", "PARTITION", "OFFSET", "END", "LAG", "MEMBER", "HOST"),
         [
             (
-                row.partition.topic if row.partition else "-",
-                row.partition.partition if row.partition else "-",
-                shown(row.current),
-                shown(row.end),
-                shown(row.lag),
-                row.member.id if row.member else "-",
-                row.member.host if row.member else "-",
+                *(row.partition or (None, None)),
+                row.current,
+                row.end,
+                row.lag,
+                *((row.member.id, row.member.host) if row.member else (None, None)),
             )
             for row in rows
         ],
     )
-
-
-def shown(number: int | None) -> Cell:
-    """A number for a table; a dash for None."""
-    return "-" if number is None else number
 
 
 def _as_json(group: GroupDescription, rows: list[PartitionLag]) -> dict[str, Any]:

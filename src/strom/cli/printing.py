@@ -2,12 +2,13 @@
 
 import json
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import click
 
-Cell = str | int
+Cell: TypeAlias = str | int | None
+"""None for what is unknown or does not exist: a dash in a table."""
 
 
 def notice(text: str) -> None:
@@ -26,6 +27,37 @@ def write_bytes(data: bytes) -> None:
 def print_json(value: Any) -> None:
     """Print a JSON value on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_rows(
+    columns: Mapping[str, str], rows: Sequence[Sequence[Cell]], *, as_json: bool, if_none: str = ""
+) -> None:
+    """Print rows as JSON objects or as a table, whose titles `columns` has by the names in JSON."""
+    objects = [dict(zip(columns, row, strict=True)) for row in rows] if as_json else []
+    print_found(objects, tuple(columns.values()), rows, as_json=as_json, if_none=if_none)
+
+
+def print_found(
+    found: object,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Cell]],
+    *,
+    as_json: bool,
+    if_none: str = "",
+) -> None:
+    """Print what was found as JSON or as a table; without any rows, the notice `if_none`."""
+    if as_json:
+        print_json(found)
+    elif (table := list(rows)) or not if_none:
+        print_table(columns, table)
+    else:
+        notice(if_none)
+
+
+def print_facts(facts: Mapping[str, object], width: int = 13) -> None:
+    """Print one line for each title and its value."""
+    for title, value in facts.items():
+        click.echo(f"{title:<{width}}{value}")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -60,12 +92,12 @@ def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) ->
     for column, right in zip(columns, _numeric_columns(columns, rows), strict=True):
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(_text(cell)) for cell in row))
     Console().print(table)
 
 
 def _print_plain_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    lines = [list(columns), *([str(cell) for cell in row] for row in rows)]
+    lines = [list(columns), *([_text(cell) for cell in row] for row in rows)]
     widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
     right = _numeric_columns(columns, rows)
     for line in lines:
@@ -74,6 +106,10 @@ def _print_plain_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -
             for cell, width, number in zip(line, widths, right, strict=True)
         )
         click.echo("  ".join(cells).rstrip())
+
+
+def _text(cell: Cell) -> str:
+    return "-" if cell is None else str(cell)
 
 
 def _numeric_columns(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:

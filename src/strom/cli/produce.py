@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from strom.cli.connection import CliConnection, connection_options
+from strom.cli.options import EXISTING_FILE, acks_option, assignments_option, codec_option
 from strom.cli.outgoing import Headers, LineFormat, LineReader, OutgoingRecord, read_json_line
 from strom.cli.printing import human_count, notice
 from strom.cli.progress import counting
@@ -17,17 +18,10 @@ from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import UserError
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
 
 @click.command()
 @click.argument("topic")
-@click.argument(
-    "files",
-    nargs=-1,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="[FILE]...",
-)
+@click.argument("files", nargs=-1, type=EXISTING_FILE, metavar="[FILE]...")
 @click.option(
     "-k",
     "--key-separator",
@@ -44,30 +38,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     help='The form of a line: a value, or a JSON object {"key", "value", "headers", "partition", '
     '"timestamp"}.',
 )
-@click.option(
-    "-H",
-    "--header",
-    "headers",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A header for every record.",
-)
+@assignments_option("-H", "--header", "headers", doc="A header for every record.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(CODECS),
-    default="none",
-    show_default=True,
-    help="Codec.",
-)
-@click.option(
-    "--acks",
-    type=click.Choice(["all", "1", "0"]),
-    default="all",
-    show_default=True,
-    help="The acknowledgements to wait for.",
-)
+@codec_option
+@acks_option
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
 @connection_options
 def produce(

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import click
 
 import strom
-from strom.cli.setting_options import with_option
+from strom.cli.options import with_option
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import StromError, UserError
 

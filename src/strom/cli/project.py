@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strom.cli.options import require_packages
 from strom.cli.printing import notice
 from strom.model.errors import UserError
 from strom.supervision.child_process import StartFailed
@@ -38,7 +39,7 @@ def project_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def opened(folder: Path) -> "Project":
     """The project of a folder."""
-    require_packages()
+    require_pipelines()
     from strom.pipelines.project import load_project
 
     return load_project(folder)
@@ -56,20 +57,14 @@ def opened_to_compute(folder: Path) -> "Project":
     return with_tables(with_schemas(project))
 
 
-def require_packages() -> None:
+def require_pipelines() -> None:
     """Raise UserError if what views need is not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in _PACKAGES if find_spec(name) is None]
-    if missing:
-        raise UserError(
-            f"Views need {', '.join(missing)}. Install with: pip install 'strom[pipelines]'"
-        )
+    require_packages("Views need", _PACKAGES, extra="pipelines")
 
 
 def check_views_can_run() -> None:
     """Raise UserError if packages, Java or jars are missing; downloads the jars if possible."""
-    require_packages()
+    require_pipelines()
     from strom.pipelines.spark.jars import cache_folder, connector_jars
     from strom.pipelines.spark.java import java_home
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from strom.cli.printing import print_table, write_bytes
-from strom.cli.project import project_option, require_packages
+from strom.cli.project import project_option, require_pipelines
 
 
 @click.command()
@@ -26,7 +26,7 @@ def query(sql: str, folder: Path, form: str) -> None:
 
     The result merges batch and speed layer, up to the latest record.
     """
-    require_packages()
+    require_pipelines()
     from strom.pipelines.serving.formats import encode_table, to_text
     from strom.pipelines.serving.queries import QueryEngine
     from strom.pipelines.settings import FILE, read_settings

@@ -1,16 +1,21 @@
 """`strom queues`: list, declare, publish to, inspect, purge and delete message queues."""
 
+import json
+from typing import Any
+
 import click
 
-from strom.cli.management import (
-    Management,
-    arguments_option,
-    management_options,
-    read_arguments,
-)
-from strom.cli.printing import notice, print_json, print_table
+from strom.cli.options import assignments_option, json_option
+from strom.cli.printing import print_found, print_json
+from strom.cli.rest import Management, management_options
+from strom.client.client_properties import parse_assignment
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+arguments_option = assignments_option(
+    "-a",
+    "--argument",
+    "arguments",
+    doc="An argument, as in x-max-length=1000; may be given several times.",
+)
 
 
 @click.group()
@@ -24,23 +29,14 @@ def queues() -> None:
 def list_queues(as_json: bool, management: Management) -> None:
     """List the queues with the numbers of their messages."""
     found = management.call("GET", "queues", management.vhost)
-    if as_json:
-        print_json(found)
-    elif not found:
-        notice("There are no queues yet. Declare one with: strom queues declare NAME")
-    else:
-        print_table(
-            ("QUEUE", "READY", "UNACKNOWLEDGED", "CONSUMERS"),
-            [
-                (
-                    one["name"],
-                    one["messages_ready"],
-                    one["messages_unacknowledged"],
-                    one["consumers"],
-                )
-                for one in sorted(found, key=lambda one: str(one["name"]))
-            ],
-        )
+    columns = ("name", "messages_ready", "messages_unacknowledged", "consumers")
+    print_found(
+        found,
+        ("QUEUE", "READY", "UNACKNOWLEDGED", "CONSUMERS"),
+        sorted(tuple(one[name] for name in columns) for one in found),
+        as_json=as_json,
+        if_none="There are no queues yet. Declare one with: strom queues declare NAME",
+    )
 
 
 @queues.command()
@@ -113,3 +109,14 @@ def get(name: str, count: int, take: bool, as_json: bool, management: Management
             print_json(message)
         else:
             click.echo(message["payload"])
+
+
+def read_arguments(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Parse arguments as in x-max-length=1000; a value that is JSON is decoded."""
+    found: dict[str, Any] = {}
+    for name, text in map(parse_assignment, assignments):
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found

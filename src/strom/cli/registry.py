@@ -1,15 +1,19 @@
 """`strom registry`: run a schema registry on any Kafka."""
 
-from importlib.util import find_spec
-
 import click
 
 import strom
 from strom.cli.connection import CliConnection, connection_options
+from strom.cli.options import (
+    host_option,
+    lifeline_option,
+    port_option,
+    ready_json_option,
+    require_packages,
+)
 from strom.cli.printing import print_json
-from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
-from strom.supervision.lifeline import LIFELINE, end_with_parent
+from strom.supervision.lifeline import end_with_parent
 
 DEFAULT_PORT = 8081
 _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_rs", "starlette")
@@ -17,15 +21,8 @@ _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_
 
 @click.command()
 @connection_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    default=DEFAULT_PORT,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="The port to listen on; 0 for a free one.",
-)
+@host_option
+@port_option("--port", DEFAULT_PORT, "The port to listen on; 0 for a free one.")
 @click.option(
     "--topic", default="_schemas", show_default=True, help="The topic that holds the schemas."
 )
@@ -35,8 +32,8 @@ _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_
     metavar="HOSTS",
     help=f"{ALLOWED_HOSTS.doc} [{ALLOWED_HOSTS.name}]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
-@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
+@ready_json_option
+@lifeline_option
 def registry(
     connection: CliConnection,
     host: str,
@@ -51,7 +48,7 @@ def registry(
     It has Confluent's REST interface. Schemas live in a compacted topic, which several registries can
     share. Ctrl-C and SIGTERM stop it cleanly.
     """
-    require_packages()
+    require_registry()
     from strom.registry.server import RegistryServer
 
     connection.check_reachable()
@@ -70,20 +67,9 @@ def registry(
         click.echo("Stopped.")
 
 
-def require_packages() -> None:
+def require_registry() -> None:
     """Raise UserError if what the registry needs is not installed."""
-    missing = [name for name in _PACKAGES if not _is_installed(name)]
-    if missing:
-        raise UserError(
-            f"The registry needs {', '.join(missing)}. Install with: pip install 'strom[registry]'"
-        )
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent is not installed either
-        return False
+    require_packages("The registry needs", _PACKAGES, extra="registry")
 
 
 def _announce(url: str, servers: str, topic: str, *, as_json: bool) -> None:

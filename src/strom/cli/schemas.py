@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.printing import notice, print_json, print_table
-from strom.cli.registry import require_packages
+from strom.cli.options import EXISTING_FILE, json_option
+from strom.cli.printing import print_found, print_json
+from strom.cli.registry import require_registry
 from strom.model.errors import UserError
 from strom.model.retries import RetryPolicy
 
@@ -20,8 +21,6 @@ DEFAULT_URL = "http://127.0.0.1:8081"
 KINDS_BY_ENDING = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
 COLOURS = {"+": "green", "-": "red", "~": "yellow"}
 NOT_COMPATIBLE = 1
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,7 +42,7 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     @functools.wraps(command)
     def with_registry(url: str, login: str | None, **others: Any) -> Any:
-        require_packages()
+        require_registry()
         from strom.registry.client import RegistryClient
 
         user, _, password = (login or "").partition(":")
@@ -58,7 +57,7 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def schema_file(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command a schema file; it gets its `text`, `kind` and `references`."""
 
-    @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.argument("file", type=EXISTING_FILE)
     @click.option("--subject", required=True, help="The subject, as in clicks-value.")
     @click.option(
         "--type",
@@ -101,20 +100,17 @@ def schemas() -> None:
 def list_schemas(as_json: bool, registry: "RegistryClient") -> None:
     """List the subjects with their newest versions."""
     found = registry.ask("GET", "schemas", latestOnly="true")
-    if as_json:
-        print_json(found)
-    elif not found:
-        notice(
-            "There are no schemas yet. Register one with: strom schemas register FILE --subject …"
-        )
-    else:
-        print_table(
-            ("SUBJECT", "VERSION", "ID", "TYPE"),
-            [
-                (one["subject"], one["version"], one["id"], one.get("schemaType", "AVRO"))
-                for one in found
-            ],
-        )
+    print_found(
+        found,
+        ("SUBJECT", "VERSION", "ID", "TYPE"),
+        [
+            (one["subject"], one["version"], one["id"], one.get("schemaType", "AVRO"))
+            for one in found
+        ],
+        as_json=as_json,
+        if_none="There are no schemas yet. Register one with: strom schemas register FILE "
+        "--subject …",
+    )
 
 
 @schemas.command()

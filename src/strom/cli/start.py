@@ -13,8 +13,15 @@ import click
 import strom
 from strom.cli.companions import Companion, Companions
 from strom.cli.connection import DEFAULT_SERVERS
+from strom.cli.options import (
+    EXISTING_FILE,
+    assignments_option,
+    lifeline_option,
+    port_option,
+    ready_json_option,
+    with_option,
+)
 from strom.cli.printing import notice, print_json
-from strom.cli.setting_options import with_option
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
@@ -22,7 +29,7 @@ from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import Definition
 from strom.model.topic_settings import TopicSettings
-from strom.supervision.lifeline import LIFELINE, end_with_parent
+from strom.supervision.lifeline import end_with_parent
 
 if TYPE_CHECKING:
     from strom.app import StartReport
@@ -38,27 +45,18 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     )
 
 
+def _companion_option(flag: str, name: str, usual: int) -> Callable[[Any], Any]:
+    doc = f"Also run a {name}, in a separate process, on this port (usually {usual})."
+    return port_option(flag, 0, f"{doc} [default: 0, none]", show_default=False)
+
+
 @click.command()
 @_option("--host", BrokerSettings.definition("host"), "ADDRESS")
 @_option("--port", BrokerSettings.definition("port"), "N")
 @_option("--amqp-port", BrokerSettings.definition("amqp.port"), "N")
 @_option("--metrics-port", BrokerSettings.definition("metrics.port"), "N")
-@click.option(
-    "--registry-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="Also run a schema registry, in a separate process, on this port (usually 8081). "
-    "[default: 0, none]",
-)
-@click.option(
-    "--connect-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="Also run a Connect worker, in a separate process, on this port (usually 8083). "
-    "[default: 0, none]",
-)
+@_companion_option("--registry-port", "schema registry", 8081)
+@_companion_option("--connect-port", "Connect worker", 8083)
 @_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
 @_option("--flush", TopicSettings.definition("flush"), "HOW")
 @click.option(
@@ -68,22 +66,20 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 )
 @click.option(
     "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="A file of broker settings, one `name=value` per line. Passwords belong here: arguments of a "
     "program are visible to every user of the machine.",
 )
-@click.option(
+@assignments_option(
     "--set",
     "assignments",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Any broker setting, or the default of a topic setting by its broker name, as in "
+    doc="Any broker setting, or the default of a topic setting by its broker name, as in "
     "log.retention.ms=86400000; may be given several times.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when it is ready.")
+@ready_json_option
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="Log at level INFO, connections included.")
-@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
+@lifeline_option
 def start(
     host: str | None,
     port: str | None,
@@ -151,9 +147,9 @@ def companions_beside(
     allowed = ",".join(filter(None, (*settings.http_allowed_hosts, settings.advertised_host)))
     args: tuple[str, ...]
     if registry_port:
-        from strom.cli.registry import require_packages
+        from strom.cli.registry import require_registry
 
-        require_packages()
+        require_registry()
         args = ("registry", "--host", host, "--port", str(registry_port))
         args += ("--allowed-hosts", allowed) if allowed else ()
         companions.append(Companion("schema registry", args, host, registry_port))

@@ -2,20 +2,24 @@
 
 import dataclasses
 import difflib
-import sys
 from collections.abc import Sequence
 
 import click
 
 from strom.cli.connection import CliConnection, connection_options
-from strom.cli.printing import notice, print_json, print_table
+from strom.cli.options import (
+    assignments_option,
+    confirm,
+    json_option,
+    names_argument,
+    yes_option,
+)
+from strom.cli.printing import notice, print_facts, print_json, print_rows, print_table
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import error_name
 from strom.client.topics import TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.topics import is_internal
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -24,18 +28,16 @@ def topics() -> None:
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@names_argument
 @click.option("-p", "--partitions", type=click.IntRange(min=1), help="The number of partitions.")
 @click.option(
     "-r", "--replication-factor", type=click.IntRange(min=1), help="The replicas of each partition."
 )
-@click.option(
+@assignments_option(
     "-c",
     "--config",
     "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A topic setting, as in retention.ms=86400000; may be given several times.",
+    doc="A topic setting, as in retention.ms=86400000; may be given several times.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists.")
 @connection_options
@@ -76,33 +78,21 @@ def list_topics(internal: bool, as_json: bool, connection: CliConnection) -> Non
     """List the topics with their partitions."""
     admin = TopicAdmin(connection)
     names = [name for name in admin.names() if internal or not is_internal(name)]
-    if as_json:
-        print_json(
-            [
-                {
-                    "name": topic.name,
-                    "partitions": len(topic.partitions),
-                    "replication_factor": topic.replication_factor,
-                    "internal": topic.internal,
-                }
-                for topic in admin.describe(names)
-            ]
-        )
-        return
-    if not names:
-        notice("There are no topics yet. Create one with: strom topics create NAME")
-        return
-    print_table(
-        ("TOPIC", "PARTITIONS", "REPLICAS"),
+    columns = {"name": "TOPIC", "partitions": "PARTITIONS", "replication_factor": "REPLICAS"}
+    columns |= {"internal": "INTERNAL"} if as_json else {}
+    print_rows(
+        columns,
         [
-            (topic.name, len(topic.partitions), topic.replication_factor)
-            for topic in admin.describe(names)
+            (one.name, len(one.partitions), one.replication_factor, one.internal)[: len(columns)]
+            for one in admin.describe(names)
         ],
+        as_json=as_json,
+        if_none="There are no topics yet. Create one with: strom topics create NAME",
     )
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@names_argument
 @json_option
 @connection_options
 def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
@@ -156,21 +146,14 @@ def alter(
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@names_argument
+@yes_option
 @connection_options
 def delete(names: tuple[str, ...], yes: bool, connection: CliConnection) -> None:
     """Delete topics with all their records."""
     admin = TopicAdmin(connection)
     _check_existence(admin, names)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("Deletion cannot be undone. To delete without confirmation, add --yes.")
-        click.confirm(
-            f"Delete {', '.join(names)} with all records? This cannot be undone.",
-            abort=True,
-            err=True,
-        )
+    confirm(f"Delete {', '.join(names)} with all records? This cannot be undone.", yes)
     for name in names:
         admin.delete(name)
         click.echo(f"Deleted topic {name}.")
@@ -191,10 +174,13 @@ def _check_existence(admin: TopicAdmin, names: Sequence[str]) -> None:
 
 
 def _print_description(topic: TopicDescription) -> None:
-    click.echo(f"Topic       {topic.name}")
-    click.echo(f"Id          {topic.topic_id}")
-    click.echo(f"Partitions  {len(topic.partitions)}")
-    click.echo(f"Replicas    {topic.replication_factor}")
+    facts = {
+        "Topic": topic.name,
+        "Id": topic.topic_id,
+        "Partitions": len(topic.partitions),
+        "Replicas": topic.replication_factor,
+    }
+    print_facts(facts, width=12)
     for index, (name, value) in enumerate(topic.changed.items()):
         click.echo(f"{'' if index else 'Settings':<12}{name}={value}")
     click.echo()

@@ -1,18 +1,17 @@
 """`strom transactions`: list, describe and abort."""
 
-import sys
 import time
 from typing import Any
 
 import click
 
 from strom.cli.connection import CliConnection, connection_options
-from strom.cli.printing import notice, print_json, print_table
+from strom.cli.options import confirm, json_option, names_argument, yes_option
+from strom.cli.printing import notice, print_json, print_rows
 from strom.client.transactions import TransactionAdmin
 from strom.model.errors import UserError
 from strom.wire.kafka.messages.k65_describe_transactions import TransactionState
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 ONGOING = "Ongoing"
 
 
@@ -27,30 +26,24 @@ def transactions() -> None:
 @connection_options
 def list_transactions(states: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
     """List the transactional ids with their states."""
-    found = TransactionAdmin(connection).transactions(states)
-    if as_json:
-        print_json(
-            [
-                {
-                    "name": one.name,
-                    "coordinator": one.coordinator,
-                    "producer_id": one.producer_id,
-                    "state": one.state,
-                }
-                for one in found
-            ]
-        )
-    elif not found:
-        notice("There are no such transactions. Producers with a transactional.id create them.")
-    else:
-        print_table(
-            ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"),
-            [(one.name, one.coordinator, one.producer_id, one.state) for one in found],
-        )
+    print_rows(
+        {
+            "name": "TRANSACTIONAL-ID",
+            "coordinator": "COORDINATOR",
+            "producer_id": "PRODUCER-ID",
+            "state": "STATE",
+        },
+        [
+            (one.name, one.coordinator, one.producer_id, one.state)
+            for one in TransactionAdmin(connection).transactions(states)
+        ],
+        as_json=as_json,
+        if_none="There are no such transactions. Producers with a transactional.id create them.",
+    )
 
 
 @transactions.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@names_argument
 @json_option
 @connection_options
 def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -> None:
@@ -70,7 +63,7 @@ def describe(names: tuple[str, ...], as_json: bool, connection: CliConnection) -
 
 @transactions.command()
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @connection_options
 def abort(name: str, yes: bool, connection: CliConnection) -> None:
     """Abort an open transaction; its producer is fenced and has to initialize again."""
@@ -78,10 +71,7 @@ def abort(name: str, yes: bool, connection: CliConnection) -> None:
     state = admin.describe(name).transaction_state
     if state != ONGOING:
         raise UserError(f"Transactional id {name} has no open transaction ({state}).")
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("An abort cannot be undone. To abort without confirmation, add --yes.")
-        click.confirm(f"Abort {name}, and fence its producer?", abort=True, err=True)
+    confirm(f"Abort {name}, and fence its producer?", yes, action="An abort", verb="abort")
     admin.abort(name)
     notice(f"Aborted {name}.")
 

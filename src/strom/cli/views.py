@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strom.cli.printing import Cell, print_json, print_table
+from strom.cli.options import json_option, yes_option
+from strom.cli.printing import Cell, print_json, print_rows, print_table
 from strom.cli.project import opened, project_option
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
     from strom.pipelines.views.chain import Manifest
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -120,10 +119,7 @@ def versions(name: str, as_json: bool, folder: Path) -> None:
         for version in manifest.versions
     ]
     columns = ("VERSION", "STATE", "CREATED", "RECORDS", "DEFINITION")
-    if as_json:
-        print_json([dict(zip(map(str.lower, columns), row, strict=True)) for row in rows])
-    else:
-        print_table(columns, rows)
+    print_rows({title.lower(): title for title in columns}, rows, as_json=as_json)
 
 
 @views.command()
@@ -143,7 +139,7 @@ def rollback(name: str, to: int | None, folder: Path) -> None:
 @views.command()
 @click.argument("name")
 @click.option("--version", "number", type=int, help="A version that is not active.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@yes_option
 @project_option
 def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     """Remove a version of a view, or, without --version, all its data."""

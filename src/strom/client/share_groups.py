@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.client.broker_connection import check
 from strom.client.factories import KafkaClients
+from strom.client.groups import GroupDescription, GroupMember, ListedGroup
 from strom.client.protocol_client import BrokerNode
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -35,35 +36,6 @@ OFFSETS_WITH_LAG = Versions(1, 1)
 
 
 @dataclass(frozen=True)
-class ShareGroupInList:
-    """A share group in the response to ListGroups."""
-
-    name: str
-    state: str
-
-
-@dataclass(frozen=True)
-class ShareMember:
-    """A member with its assigned partitions."""
-
-    id: str
-    client_id: str
-    host: str
-    partitions: tuple[TopicPartition, ...]
-
-
-@dataclass(frozen=True)
-class ShareGroupDescription:
-    """A share group as its coordinator describes it."""
-
-    name: str
-    state: str
-    assignor: str
-    coordinator: BrokerNode
-    members: tuple[ShareMember, ...]
-
-
-@dataclass(frozen=True)
 class ShareProgress:
     """How far a share group has come in a partition; None if it has not started."""
 
@@ -77,7 +49,7 @@ class ShareGroupAdmin:
     def __init__(self, connection: KafkaClients) -> None:
         self._wire = connection.protocol_client()
 
-    def groups(self) -> list[ShareGroupInList]:
+    def groups(self) -> list[ListedGroup]:
         """All share groups, sorted by name."""
         found = {}
         request = ListGroupsRequest(types_filter=[SHARE])
@@ -87,11 +59,11 @@ class ShareGroupAdmin:
             )
             check(response.error_code)
             for one in response.groups:
-                found[one.group_id] = ShareGroupInList(one.group_id, one.group_state)
+                found[one.group_id] = ListedGroup(one.group_id, one.group_state, "Share")
         return [found[name] for name in sorted(found)]
 
-    def describe(self, name: str) -> ShareGroupDescription | None:
-        """Describe a share group; None if there is none of that name."""
+    def describe(self, name: str) -> GroupDescription:
+        """Describe a share group; the state is Dead if it does not exist."""
 
         def call(node: BrokerNode) -> tuple[BrokerNode, DescribedGroup]:
             request = ShareGroupDescribeRequest(group_ids=[name])
@@ -102,14 +74,14 @@ class ShareGroupAdmin:
             return node, described
 
         node, found = self._wire.call_coordinator(name, call)
-        if found.error_code:
-            return None
-        return ShareGroupDescription(
-            name,
-            found.group_state,
-            found.assignor_name,
-            node,
-            tuple(_member(member) for member in found.members),
+        return GroupDescription(
+            name=name,
+            state="Dead" if found.error_code else found.group_state,
+            assignor=found.assignor_name,
+            coordinator=f"{node.host}:{node.port}",
+            coordinator_id=node.id,
+            members=tuple(_member(member) for member in found.members),
+            type="Share",
         )
 
     def progress(self, name: str) -> dict[TopicPartition, ShareProgress]:
@@ -164,16 +136,12 @@ class ShareGroupAdmin:
         self._wire.call_coordinator(name, call)
 
 
-def _member(member: Member) -> ShareMember:
-    return ShareMember(
-        id=member.member_id,
-        client_id=member.client_id,
-        host=member.client_host,
-        partitions=tuple(
-            sorted(
-                TopicPartition(topic.topic_name, index)
-                for topic in member.assignment.topic_partitions
-                for index in topic.partitions
-            )
-        ),
+def _member(member: Member) -> GroupMember:
+    assigned = sorted(
+        TopicPartition(topic.topic_name, index)
+        for topic in member.assignment.topic_partitions
+        for index in topic.partitions
+    )
+    return GroupMember(
+        member.member_id, None, member.client_id, member.client_host, tuple(assigned)
     )

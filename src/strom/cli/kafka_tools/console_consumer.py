@@ -13,6 +13,7 @@ from strom.cli.kafka_tools.console_format import FORMATTER_PROPERTIES, ConsoleFo
 from strom.cli.kafka_tools.flags import properties_of, server_flags
 from strom.cli.kafka_tools.topics import topic_pattern
 from strom.cli.offsets import END, START, Anchor, OffsetRange, Point
+from strom.cli.options import EXISTING_FILE, assignments_option
 from strom.cli.printing import notice
 from strom.cli.reading import (
     AssignedReader,
@@ -44,19 +45,13 @@ if TYPE_CHECKING:
     default="read_uncommitted",
     help="Whether to leave out records of open and aborted transactions.",
 )
-@click.option(
+@assignments_option(
     "--formatter-property",
     "--property",
     "formatter_properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help=f"How to print: {', '.join(FORMATTER_PROPERTIES)}.",
+    doc=f"How to print: {', '.join(FORMATTER_PROPERTIES)}.",
 )
-@click.option(
-    "--formatter-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of formatter properties.",
-)
+@click.option("--formatter-config", type=EXISTING_FILE, help="A file of formatter properties.")
 @click.option("--formatter", help="Only the default formatter is here.")
 @click.option("--key-deserializer", help="As --property key.deserializer=…")
 @click.option("--value-deserializer", help="As --property value.deserializer=…")

@@ -8,8 +8,9 @@ import click
 
 from strom.cli.connection import CliConnection
 from strom.cli.kafka_tools.flags import is_true, properties_of, server_flags
+from strom.cli.options import CODECS, EXISTING_FILE, assignments_option
 from strom.cli.outgoing import LineFormat
-from strom.cli.produce import CODECS, numbered_line
+from strom.cli.produce import numbered_line
 from strom.cli.sending import RecordSender, read_lines
 from strom.model.errors import UserError
 
@@ -38,19 +39,13 @@ CLIENT_FLAGS = {
 
 @click.command("kafka-console-producer")
 @click.option("--topic", required=True, help="The topic to send to.")
-@click.option(
+@assignments_option(
     "--reader-property",
     "--property",
     "reader_properties",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help=f"How a line holds a record: {', '.join(READER_PROPERTIES)}.",
+    doc=f"How a line holds a record: {', '.join(READER_PROPERTIES)}.",
 )
-@click.option(
-    "--reader-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file of reader properties.",
-)
+@click.option("--reader-config", type=EXISTING_FILE, help="A file of reader properties.")
 @click.option("--sync", is_flag=True, help="Wait for each record before the next.")
 @click.option(
     "--compression-codec",

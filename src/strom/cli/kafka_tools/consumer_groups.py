@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from strom.cli.connection import CliConnection
-from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_bounds
+from strom.cli.groups import chosen_partitions, moved_by, moved_to, within_bounds
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.kafka_tools.group_tables import (
     deleted_table,
@@ -23,6 +23,7 @@ from strom.cli.kafka_tools.group_tables import (
 )
 from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
 from strom.cli.offsets import END, START, Anchor, Point
+from strom.cli.options import EXISTING_FILE
 from strom.cli.printing import notice
 from strom.client.groups import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
 from strom.client.kafka_errors import error_name, kafka_exceptions, kafka_reason
@@ -101,9 +102,7 @@ _JAVA = {
 @click.option("--by-duration", metavar="PnDTnHnMnS", help="Go on from so long ago.")
 @click.option("--shift-by", type=int, help="Go on so many records later, or earlier.")
 @click.option(
-    "--from-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Go on as a file of topic,partition,offset says.",
+    "--from-file", type=EXISTING_FILE, help="Go on as a file of topic,partition,offset says."
 )
 @click.option("--execute", is_flag=True, help="Really move it.")
 @click.option("--dry-run", is_flag=True, help="Only show where it would go on.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from strom.cli.connection import DEFAULT_SERVERS, SERVERS_VARIABLE, make_connection
+from strom.cli.options import EXISTING_FILE, assignments_option
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment, parse_properties
 
@@ -27,7 +28,7 @@ def server_flags(*property_flags: str, config_flags: tuple[str, ...]) -> Callabl
         @click.option(
             *config_flags,
             "config_file",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            type=EXISTING_FILE,
             help="A file of client properties.",
         )
         @functools.wraps(command)
@@ -44,15 +45,10 @@ def server_flags(*property_flags: str, config_flags: tuple[str, ...]) -> Callabl
             connection = make_connection(servers, config_file, client_properties)
             return command(*args, connection=connection, **options)
 
-        if property_flags:
-            with_connection = click.option(
-                *property_flags,
-                "client_properties",
-                multiple=True,
-                metavar="NAME=VALUE",
-                help="A client property.",
-            )(with_connection)
-        return with_connection
+        if not property_flags:
+            return with_connection
+        option = assignments_option(*property_flags, "client_properties", doc="A client property.")
+        return option(with_connection)
 
     return decorate
 

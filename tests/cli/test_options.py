@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 import strom
+from strom.cli.options import _OPTIONS, with_option
 from strom.cli.program import program
-from strom.cli.setting_options import _OPTIONS, with_option
 from strom.connect.runtime.settings import WorkerSettings
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
