@@ -18,6 +18,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 STROM = ("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+# The files pin dependencies, too. To resolve them again, uv would fetch the 400 MB of pyspark twice.
+COMPLETE = ("--no-deps", "--require-hashes", "-r")
+# pyspark comes as source: without this, building its wheel compresses jars that are unpacked right after.
+PYSPARK = ("--config-settings-package", "pyspark:--build-option=--compression=stored")
+PROGRESS_S = 5
 _SECTIONS = ("global", "install", ":env:")
 """Of pip's configuration, each overriding those before it."""
 _TRUE = {"1", "true", "yes", "on"}
@@ -28,12 +33,17 @@ def main(arguments: list[str]) -> int:
     requirements = Path(arguments[0])
     began = time.monotonic()
     print(f"Installing {requirements} into {sys.prefix} …", flush=True)
-    pinned = ("--require-hashes", "-r", str(requirements))
+    pinned = (*COMPLETE, str(requirements))
     environment = {**uv_settings(pip_settings(_pip_config())), **os.environ}
     if _install_uv(requirements):
         # Named, because UV_PYTHON or UV_SYSTEM_PYTHON in the user's shell would choose another one.
         uv = (sys.executable, "-m", "uv", "pip", "install", "--python", sys.executable)
-        if all(_run(*uv, *what, env=environment) for what in (pinned, STROM)):
+        # From uv's cache first: it asks the index for each package otherwise, and fetches those again
+        # whose index sends no validators. The hashes decide in both cases.
+        cached = _run(*uv, "--offline", *PYSPARK, *pinned, env=environment, quietly=True)
+        if (cached or _run(*uv, *PYSPARK, *pinned, env=environment)) and _run(
+            *uv, *STROM, env=environment
+        ):
             return _report(began)
         print("uv could not install them: pip does, which takes some minutes.", flush=True)
     if all(_run(*PIP, "install", *what, env=os.environ) for what in (pinned, STROM)):
@@ -98,8 +108,16 @@ def _pip_config() -> list[str]:
     return subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
 
 
-def _run(*command: str, env: Mapping[str, str]) -> bool:
-    return subprocess.run(command, env=env, check=False).returncode == 0
+def _run(*command: str, env: Mapping[str, str], quietly: bool = False) -> bool:
+    began = time.monotonic()
+    output = subprocess.DEVNULL if quietly else None
+    with subprocess.Popen(command, env=env, stdout=output, stderr=output) as process:
+        while True:
+            try:
+                return process.wait(PROGRESS_S) == 0
+            except subprocess.TimeoutExpired:
+                if quietly or not sys.stderr.isatty():  # uv draws its progress on terminals only
+                    print(f"  … {time.monotonic() - began:.0f} s", flush=True)
 
 
 def _report(began: float) -> int:

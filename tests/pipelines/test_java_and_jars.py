@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -88,6 +89,30 @@ def test_spark_runs_on_the_java_of_the_wheel(tmp_path):
 def test_a_jar_that_cannot_be_fetched_is_named(tmp_path, fake_java):
     with pytest.raises(UserError, match=r"spark-sql-kafka.* could not be fetched"):
         jars.connector_jars(fake_java("exit 1"), tmp_path / "jars")
+
+
+def test_all_missing_jars_are_fetched_by_one_java(tmp_path, fake_java):
+    folder = tmp_path / "jars"
+    folder.mkdir()
+    present, *missing = jars.ALL
+    (folder / present.file).write_bytes(b"already there")
+    runs, told = tmp_path / "runs", []
+    # Instead of Ivy: it keeps the module that it is to resolve, and "fetches" an empty file for each jar.
+    files = " ".join(jar.file for jar in missing)
+    home = fake_java(
+        'while [ "$1" != -ivy ]; do shift; done\n'
+        f'cat "$2" >> {runs}; echo >> {runs}\n'
+        f'for file in {files}; do : > "${{4%/*}}/$file"; done'
+    )
+    with pytest.raises(UserError, match="has a wrong checksum"):
+        jars.connector_jars(home, folder, report=told.append)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(jar.file for jar in jars.ALL)
+    assert (folder / present.file).read_bytes() == b"already there"
+    (module,) = map(ET.fromstring, runs.read_text().splitlines())
+    assert [(one.get("name"), one.get("rev")) for one in module.iter("dependency")] == [
+        (jar.artifact, jar.version) for jar in missing
+    ]
+    assert told == [f"Fetching the {len(missing)} jars that Spark needs to read topics …"]
 
 
 def test_a_jar_that_is_not_the_right_one_is_refused(tmp_path, fake_java):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -117,13 +118,20 @@ def stop(process):
             pipe.close()
 
 
-def stop_with_executors(worker):
-    """Stop a worker, and wait for its executors, which may outlive it for a moment."""
+def kill_with_executors(worker):
+    """Kill a worker with its executors, as a machine that loses its power does.
+
+    A worker that is asked to stop ends its executors first, which Spark's master may replace by a new
+    one, on this worker: that one sees the folder, and may outlive the worker for a while.
+    """
+    os.kill(worker.pid, signal.SIGSTOP)  # it starts no other executor from here on
     children = Path(f"/proc/{worker.pid}/task").glob("*/children")
-    executors = [Path("/proc", pid) for path in children for pid in path.read_text().split()]
+    executors = [int(pid) for path in children for pid in path.read_text().split()]
     assert executors
-    stop(worker)
-    wait_for(lambda: not any(map(runs, executors)))
+    for pid in (worker.pid, *executors):
+        os.kill(pid, signal.SIGKILL)
+    worker.wait(WAIT_S)
+    wait_for(lambda: not any(runs(Path("/proc", str(pid))) for pid in executors))
 
 
 def runs(process):
@@ -187,7 +195,7 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
         assert (before["done"]["counted"], before["done"]["lines"]) == (1000, 1000)
 
         # An executor that joins later, on a machine without the folder.
-        stop_with_executors(sharing)
+        kill_with_executors(sharing)
         without = spark.start_worker(without=data)
         send(kafka_servers, stream, [b"/new"] * 10)
         refused = {work: ask.refused(work) for work in ("archive", "batch", "speed")}

@@ -1,7 +1,10 @@
 """The installer: pip's configuration in uv's words, and two lists that agree."""
 
+import os
 import re
 import sys
+
+import pytest
 
 from tools import install
 from tools.install import ROOT, pinned_lines, pip_settings, uv_settings
@@ -71,16 +74,44 @@ def test_uv_gets_the_options_of_pip():
     assert uv_settings({}) == {"UV_INDEX_STRATEGY": "unsafe-best-match"}
 
 
-def test_uv_installs_into_this_environment_with_any_variables(monkeypatch):
-    commands = []
+@pytest.fixture
+def run(monkeypatch):
+    """Runs no command, but records it; those that contain a word of `failing` fail."""
+    commands, failing = [], set()
 
-    def run(*command, env):
+    def record(*command, env, quietly=False):
         commands.append(command)
-        return True
+        return failing.isdisjoint(command)
 
     monkeypatch.setattr(install, "_install_uv", lambda _: True)
-    monkeypatch.setattr(install, "_run", run)
+    monkeypatch.setattr(install, "_run", record)
+    return commands, failing
+
+
+def test_uv_installs_into_this_environment_with_any_variables(run):
+    commands, _ = run
     assert install.main(["requirements/demo.txt"]) == 0
     assert len(commands) == 2
     for command in commands:  # UV_SYSTEM_PYTHON and UV_PYTHON name another one otherwise
         assert command[command.index("--python") + 1] == sys.executable
+
+
+def test_what_the_cache_does_not_hold_comes_from_the_index(run):
+    commands, failing = run
+    failing.add("--offline")
+    assert install.main(["requirements/demo.txt"]) == 0
+    assert ["--offline" in command for command in commands] == [True, False, False]
+    assert all("--require-hashes" in command for command in commands[:2])
+
+
+def test_pip_installs_where_uv_fails(run):
+    commands, failing = run
+    failing.add("uv")
+    assert install.main(["requirements/demo.txt"]) == 0
+    assert [command[2] for command in commands] == ["uv", "uv", "pip", "pip"]
+
+
+def test_a_long_command_reports_its_progress(monkeypatch, capsys):
+    monkeypatch.setattr(install, "PROGRESS_S", 0.001)  # no Python starts and ends as fast as that
+    assert not install._run(sys.executable, "-c", "exit(3)", env=os.environ, quietly=True)
+    assert "… 0 s" in capsys.readouterr().out

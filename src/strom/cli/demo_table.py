@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,27 @@ if TYPE_CHECKING:
     from strom.pipelines.layers.speed import SpeedProgress
 
 _EVERY_S = 0.5
-_LINE_EVERY_S = 10.0
+_LINE_EVERY_S = 5.0
+
+
+@contextlib.contextmanager
+def progress_lines(what: str) -> Iterator[None]:
+    """Announces a step, and prints from time to time for how long it has been running."""
+    click.echo(f"{what} …")
+    ended = threading.Event()
+
+    def report() -> None:
+        began = time.monotonic()
+        while not ended.wait(_LINE_EVERY_S):
+            click.echo(f"   {time.monotonic() - began:3.0f} s")
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reporter.join()
 
 
 @contextlib.contextmanager

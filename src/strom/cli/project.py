@@ -68,7 +68,7 @@ def check_views_can_run() -> None:
     from strom.pipelines.spark.jars import cache_folder, connector_jars
     from strom.pipelines.spark.java import java_home
 
-    connector_jars(java_home(cache_folder()))
+    connector_jars(java_home(cache_folder()), report=notice)
 
 
 def spark_of(project: "Project") -> "SparkSession":

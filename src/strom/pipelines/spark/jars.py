@@ -1,9 +1,12 @@
 """The jars of Spark's Kafka and Avro connectors: downloaded once with pyspark's Ivy, and verified."""
 
+import contextlib
 import hashlib
 import importlib.util
 import os
 import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,33 +74,54 @@ def cache_folder() -> Path:
     return Path(named) if named else Path(base) / "strom"
 
 
-def connector_jars(java_home: str, folder: Path | None = None) -> list[Path]:
+def connector_jars(
+    java_home: str, folder: Path | None = None, report: Callable[[str], None] = lambda text: None
+) -> list[Path]:
     """Paths of all jars, downloaded if missing; UserError if a download or a checksum fails."""
     folder = folder or cache_folder() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
+    if missing := [jar for jar in ALL if not (folder / jar.file).exists()]:
+        report(f"Fetching the {len(missing)} jars that Spark needs to read topics …")
+        _fetch(missing, java_home, folder)
     for jar in ALL:
-        path = folder / jar.file
-        if not path.exists():
-            _fetch(jar, java_home, folder)
-        if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-            raise UserError(f"{path} has a wrong checksum. Remove it, and start again.")
+        if hashlib.sha256((folder / jar.file).read_bytes()).hexdigest() != jar.sha256:
+            raise UserError(
+                f"{folder / jar.file} has a wrong checksum. Remove it, and start again."
+            )
     return [folder / jar.file for jar in ALL]
 
 
-def _fetch(jar: Jar, java_home: str, folder: Path) -> None:
+def _fetch(jars: Sequence[Jar], java_home: str, folder: Path) -> None:
+    """Download jars with one run of Ivy, whose start takes longer than a download."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise UserError("Views run on Spark: pip install 'strom[pipelines]'")
     ivy = next((Path(found.origin).parent / "jars").glob("ivy-*.jar"))
-    command = [f"{java_home}/bin/java", "-jar", str(ivy), "-notransitive", "-types", "jar"]
-    command += ["-dependency", jar.group, jar.artifact, jar.version]
-    command += ["-retrieve", str(folder / "[artifact]-[revision].[ext]")]
-    try:
-        subprocess.run(command, capture_output=True, timeout=FETCH_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass
-    if not (folder / jar.file).exists():
+    # Beside the final place, so that a download that is interrupted leaves no partial jar there.
+    with tempfile.TemporaryDirectory(dir=folder) as fetched:
+        wanted = Path(fetched, "ivy.xml")
+        wanted.write_text(_ivy_module(jars), "utf-8")
+        command = [f"{java_home}/bin/java", "-XX:TieredStopAtLevel=1", "-jar", str(ivy)]
+        command += ["-ivy", str(wanted), "-retrieve", f"{fetched}/[artifact]-[revision].[ext]"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, timeout=FETCH_SECONDS)
+        for jar in jars:
+            with contextlib.suppress(FileNotFoundError):
+                Path(fetched, jar.file).replace(folder / jar.file)
+    if failed := [jar.file for jar in jars if not (folder / jar.file).exists()]:
         raise UserError(
-            f"{jar.file}, which Spark needs to read topics, could not be fetched. Check the network "
-            f"connection, or copy the file to {folder}."
+            f"{', '.join(failed)}: could not be fetched, but Spark needs it to read topics. Check the "
+            f"network connection, or copy the files to {folder}."
         )
+
+
+def _ivy_module(jars: Sequence[Jar]) -> str:
+    wanted = "".join(
+        f'<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false">'
+        f'<artifact name="{jar.artifact}" type="jar" ext="jar"/></dependency>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="strom" module="jars"/>'
+        f"<dependencies>{wanted}</dependencies></ivy-module>"
+    )
