@@ -24,6 +24,7 @@ SWEPT: tuple[str, ...] = (
     "connect/connectors/postgres_changes",
     "connect/connectors/record_template.py",
     "connect/connectors/sent_since_flush.py",
+    "connect/connectors/setting_forms.py",
     "connect/connectors/web",
     "connect/converters",
     "connect/declared.py",
