@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
+from strom.connect.api import ConnectError, ConnectorSettings, RetriableError
+from strom.connect.connectors.setting_forms import integer, secret, string
 
 CONNECT_S = 10
 
@@ -14,20 +15,17 @@ CONNECT_S = 10
 class AmqpConnectionSettings(ConnectorSettings):
     """Address and credentials of the broker."""
 
-    url: str = setting(
+    url: str = string(
         "url",
-        Kind.STRING,
         "The broker's URL: amqp://host:port/virtual-host (amqps:// with TLS).",
         "amqp://127.0.0.1:5672/%2F",
     )
-    user: str = setting("user", Kind.STRING, "The user to authenticate as.", "guest")
-    password: str = setting("password", Kind.PASSWORD, "The user's password.", "guest")
-    heartbeat_s: int = setting(
+    user: str = string("user", "The user to authenticate as.", "guest")
+    password: str = secret("password", "The user's password.", "guest")
+    heartbeat_s: int = integer(
         "heartbeat.s",
-        Kind.INT,
         "The heartbeat interval: without traffic for this time, the connection counts as lost.",
         60,
-        minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:

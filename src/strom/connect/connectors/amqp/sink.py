@@ -6,7 +6,6 @@ from typing import Any
 
 from strom.connect.api import (
     ConnectError,
-    Kind,
     PoisonRecord,
     RetriableError,
     SinkConnector,
@@ -14,7 +13,6 @@ from strom.connect.api import (
     SinkRecord,
     SinkTask,
     TopicPartition,
-    setting,
 )
 from strom.connect.connectors.amqp.connection import AmqpConnectionSettings
 from strom.connect.connectors.amqp.properties import from_headers
@@ -27,6 +25,7 @@ from strom.connect.connectors.amqp.publisher import (
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
 from strom.connect.connectors.sent_since_flush import SentSinceFlush
+from strom.connect.connectors.setting_forms import boolean, choice, integer, string
 
 PERSISTENT = 2
 
@@ -35,30 +34,21 @@ PERSISTENT = 2
 class AmqpSinkSettings(AmqpConnectionSettings):
     """Settings of the AmqpSink."""
 
-    exchange: str = setting(
-        "exchange", Kind.STRING, "The exchange; the default exchange if empty.", ""
-    )
-    routing_key: str = setting(
+    exchange: str = string("exchange", "The exchange; the default exchange if empty.", "")
+    routing_key: str = string(
         "routing.key",
-        Kind.STRING,
         "The routing key, with the placeholders {topic}, {partition}, {key} and {FIELD}. For the default "
         "exchange: the name of the queue.",
         required=True,
     )
-    persistent: bool = setting("persistent", Kind.BOOLEAN, "Whether messages are persistent.", True)
-    unroutable: str = setting(
+    persistent: bool = boolean("persistent", "Whether messages are persistent.", True)
+    unroutable: str = choice(
         "unroutable",
-        Kind.STRING,
         "What to do with an unroutable record: reject it as malformed, or drop it.",
-        "fail",
-        choices=("fail", "drop"),
+        ("fail", "drop"),
     )
-    confirm_timeout_ms: int = setting(
-        "confirm.timeout.ms",
-        Kind.INT,
-        "The timeout for the broker's confirms of a batch.",
-        30_000,
-        minimum=1,
+    confirm_timeout_ms: int = integer(
+        "confirm.timeout.ms", "The timeout for the broker's confirms of a batch.", 30_000
     )
 
     def validate(self) -> Mapping[str, str]:

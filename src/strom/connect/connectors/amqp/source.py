@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from strom.connect.api import (
     ConnectError,
-    Kind,
     PoisonRecord,
     RetriableError,
     Schema,
@@ -22,11 +21,11 @@ from strom.connect.api import (
     SourceContext,
     SourceRecord,
     SourceTask,
-    setting,
 )
 from strom.connect.api.schema import BYTES, OPTIONAL_STRING, STRING
 from strom.connect.connectors.amqp.connection import AmqpConnectionSettings, to_connect_error
 from strom.connect.connectors.amqp.properties import to_headers
+from strom.connect.connectors.setting_forms import boolean, choice, integer, string, strings
 
 IDLE_S = 0.2
 _sessions = itertools.count(1)
@@ -36,40 +35,27 @@ _sessions = itertools.count(1)
 class AmqpSourceSettings(AmqpConnectionSettings):
     """Settings of the AmqpSource."""
 
-    queues: tuple[str, ...] = setting("queues", Kind.LIST, "The queues to read.", required=True)
-    topic: str = setting(
-        "topic", Kind.STRING, "The topic; {queue} is the queue's name.", required=True
-    )
-    format: str = setting(
+    queues: tuple[str, ...] = strings("queues", "The queues to read.", required=True)
+    topic: str = string("topic", "The topic; {queue} is the queue's name.", required=True)
+    format: str = choice(
         "format",
-        Kind.STRING,
         "How the body is converted: to bytes, a string, or the value of its JSON.",
-        "bytes",
-        choices=("bytes", "text", "json"),
+        ("bytes", "text", "json"),
     )
-    key: str = setting(
+    key: str = choice(
         "key",
-        Kind.STRING,
         "The source of the record's key.",
-        "message-id",
-        choices=("message-id", "correlation-id", "routing-key", "none"),
+        ("message-id", "correlation-id", "routing-key", "none"),
     )
-    prefetch: int = setting(
+    prefetch: int = integer(
         "prefetch",
-        Kind.INT,
         "The prefetch count: the unacknowledged messages per queue.",
         1000,
-        minimum=1,
         maximum=65535,
     )
-    batch_size: int = setting(
-        "batch.size", Kind.INT, "The maximum number of records per poll.", 500, minimum=1
-    )
-    declare: bool = setting(
-        "declare",
-        Kind.BOOLEAN,
-        "Whether missing queues are declared, as durable; otherwise the task fails.",
-        False,
+    batch_size: int = integer("batch.size", "The maximum number of records per poll.", 500)
+    declare: bool = boolean(
+        "declare", "Whether missing queues are declared, as durable; otherwise the task fails."
     )
 
 

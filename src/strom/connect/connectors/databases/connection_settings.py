@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.api import ConnectorSettings, Importance
 from strom.connect.connectors.databases.address import (
     EXAMPLES,
     Address,
@@ -13,27 +13,24 @@ from strom.connect.connectors.databases.address import (
     parse_address,
 )
 from strom.connect.connectors.databases.time_zones import UnknownZone, find_zone
+from strom.connect.connectors.setting_forms import secret, string
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseSettings(ConnectorSettings):
     """URL and credentials of the database, and its time zone."""
 
-    url: str = setting(
-        "connection.url", Kind.STRING, f"The database: {EXAMPLES}.", "", required=True
+    url: str = string("connection.url", f"The database: {EXAMPLES}.", "", required=True)
+    user: str | None = string(
+        "connection.user", "The user to authenticate as.", importance=Importance.HIGH
     )
-    user: str | None = setting(
-        "connection.user", Kind.STRING, "The user to authenticate as.", importance=Importance.HIGH
-    )
-    password: str | None = setting(
+    password: str | None = secret(
         "connection.password",
-        Kind.PASSWORD,
         "The user's password, preferably as a reference such as ${env:NAME}.",
         importance=Importance.HIGH,
     )
-    timezone: str = setting(
+    timezone: str = string(
         "db.timezone",
-        Kind.STRING,
         "The time zone of columns without one, such as PostgreSQL's timestamp: UTC, or a "
         "name such as Europe/Berlin.",
         "UTC",

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strom.connect.api import Importance, Kind, setting
+from strom.connect.api import Importance
 from strom.connect.connectors.databases.connection_settings import DatabaseSettings
 from strom.connect.connectors.databases.table_names import UnclosedQuote, name_parts
+from strom.connect.connectors.setting_forms import boolean, choice, integer, string, strings
 
 KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 
@@ -15,63 +16,44 @@ KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_off
 class JdbcSinkSettings(DatabaseSettings):
     """Settings of the JdbcSink, with the names of Confluent's JDBC connector."""
 
-    insert_mode: str = setting(
+    insert_mode: str = choice(
         "insert.mode",
-        Kind.STRING,
         "insert adds rows, upsert adds or updates them by their key, update only updates them.",
-        "insert",
-        choices=("insert", "upsert", "update"),
+        ("insert", "upsert", "update"),
         importance=Importance.HIGH,
     )
-    key_mode: str = setting(
+    key_mode: str = choice(
         "pk.mode",
-        Kind.STRING,
         "The source of the primary key: none, kafka (topic, partition, offset), record_key or "
         "record_value.",
-        "none",
-        choices=("none", "kafka", "record_key", "record_value"),
+        ("none", "kafka", "record_key", "record_value"),
         importance=Importance.HIGH,
     )
-    key_fields: tuple[str, ...] = setting(
+    key_fields: tuple[str, ...] = strings(
         "pk.fields",
-        Kind.LIST,
         "The columns of the primary key; empty: all fields of the key or value (pk.mode).",
-        (),
     )
-    delete_enabled: bool = setting(
+    delete_enabled: bool = boolean(
         "delete.enabled",
-        Kind.BOOLEAN,
         "Whether a record without a value deletes the row of its key; needs pk.mode=record_key.",
-        False,
     )
-    auto_create: bool = setting(
-        "auto.create", Kind.BOOLEAN, "Whether missing tables are created.", False
-    )
-    auto_evolve: bool = setting(
-        "auto.evolve", Kind.BOOLEAN, "Whether missing columns are added.", False
-    )
-    table_name_format: str = setting(
+    auto_create: bool = boolean("auto.create", "Whether missing tables are created.")
+    auto_evolve: bool = boolean("auto.evolve", "Whether missing columns are added.")
+    table_name_format: str = string(
         "table.name.format",
-        Kind.STRING,
         "The table's name: ${topic} is the topic; a dot in the rest separates schema and table, "
         "unless it is in double quotes.",
         "${topic}",
     )
-    fields: tuple[str, ...] = setting(
-        "fields.whitelist", Kind.LIST, "The value's fields to store; empty: all.", ()
+    fields: tuple[str, ...] = strings(
+        "fields.whitelist", "The value's fields to store; empty: all."
     )
-    fields_include: tuple[str, ...] = setting(
-        "fields.include", Kind.LIST, "An alias of fields.whitelist.", ()
-    )
-    batch_size: int = setting(
-        "batch.size", Kind.INT, "The maximum number of rows per statement.", 10_000, minimum=1
-    )
-    quote_identifiers: str = setting(
+    fields_include: tuple[str, ...] = strings("fields.include", "An alias of fields.whitelist.")
+    batch_size: int = integer("batch.size", "The maximum number of rows per statement.", 10_000)
+    quote_identifiers: str = choice(
         "quote.sql.identifiers",
-        Kind.STRING,
         "Names of tables and columns are always quoted, so that they are case-sensitive.",
-        "always",
-        choices=("always", "ALWAYS"),
+        ("always", "ALWAYS"),
         importance=Importance.LOW,
     )
 

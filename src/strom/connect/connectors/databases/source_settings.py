@@ -5,8 +5,16 @@ from dataclasses import dataclass
 
 from strom.connect.api import Importance, Kind, setting
 from strom.connect.connectors.databases.connection_settings import DatabaseSettings
-from strom.connect.connectors.databases.granularity import CHOICES, LOGICAL
+from strom.connect.connectors.databases.granularity import CHOICES
 from strom.connect.connectors.databases.table_names import tables_setting
+from strom.connect.connectors.setting_forms import (
+    boolean,
+    choice,
+    integer,
+    milliseconds,
+    string,
+    strings,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,42 +31,34 @@ class JdbcSourceSettings(DatabaseSettings):
         required=True,
         choices=("bulk", "incrementing", "timestamp", "timestamp+incrementing"),
     )
-    incrementing_column: str | None = setting(
+    incrementing_column: str | None = string(
         "incrementing.column.name",
-        Kind.STRING,
         "The column that grows with every row; by default the primary key, if it is a single integer.",
         importance=Importance.HIGH,
     )
-    timestamp_columns: tuple[str, ...] = setting(
+    timestamp_columns: tuple[str, ...] = strings(
         "timestamp.column.name",
-        Kind.LIST,
         "The column with the time of the last update; of several, the first that is not null.",
-        (),
         importance=Importance.HIGH,
     )
-    timestamp_delay_ms: int = setting(
+    timestamp_delay_ms: int = milliseconds(
         "timestamp.delay.interval.ms",
-        Kind.LONG,
         "The minimum age of a row before it is read: longer than any transaction takes.",
         0,
-        minimum=0,
     )
     timestamp_initial: int | None = setting(
         "timestamp.initial",
         Kind.LONG,
         "Where to start, in milliseconds since the epoch; -1: now. By default: at the first row.",
     )
-    granularity: str = setting(
+    granularity: str = choice(
         "timestamp.granularity",
-        Kind.STRING,
         "connect_logical: Connect's timestamps, in milliseconds; the others keep microseconds, as a "
         "number or a string.",
-        LOGICAL,
-        choices=CHOICES,
+        CHOICES,
     )
-    validate_non_null: bool = setting(
+    validate_non_null: bool = boolean(
         "validate.non.null",
-        Kind.BOOLEAN,
         "Whether nullable columns are rejected as incrementing or timestamp columns.",
         True,
     )
@@ -78,31 +78,24 @@ class JdbcSourceSettings(DatabaseSettings):
         choices=("TABLE", "VIEW"),
         importance=Importance.LOW,
     )
-    query: str | None = setting(
-        "query",
-        Kind.STRING,
-        "A SELECT to read instead of tables; the topic is topic.prefix.",
+    query: str | None = string(
+        "query", "A SELECT to read instead of tables; the topic is topic.prefix."
     )
-    topic_prefix: str = setting(
+    topic_prefix: str = string(
         "topic.prefix",
-        Kind.STRING,
         "The prefix of topics, followed by the table's name without its schema.",
         "",
         required=True,
     )
-    poll_interval_ms: int = setting(
-        "poll.interval.ms", Kind.INT, "The interval between polls of each table.", 5000, minimum=1
+    poll_interval_ms: int = integer(
+        "poll.interval.ms", "The interval between polls of each table.", 5000
     )
-    batch_rows: int = setting(
-        "batch.max.rows", Kind.INT, "The maximum number of rows per query.", 5000, minimum=1
-    )
-    numeric_mapping: str = setting(
+    batch_rows: int = integer("batch.max.rows", "The maximum number of rows per query.", 5000)
+    numeric_mapping: str = choice(
         "numeric.mapping",
-        Kind.STRING,
         "none keeps numeric(p, s) exact; precision_only reads numeric(p) as integers; best_fit "
         "also reads the rest as doubles.",
-        "none",
-        choices=("none", "precision_only", "best_fit", "best_fit_eager_double"),
+        ("none", "precision_only", "best_fit", "best_fit_eager_double"),
     )
     tables: tuple[str, ...] = tables_setting(
         "tables",

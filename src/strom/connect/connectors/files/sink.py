@@ -31,32 +31,25 @@ from strom.connect.connectors.files.formatting import (
 )
 from strom.connect.connectors.files.positions import PositionedFile
 from strom.connect.connectors.local_paths import path_problem
+from strom.connect.connectors.setting_forms import boolean, choice, string, strings
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSinkSettings(ConnectorSettings):
     """Settings of the FileStreamSink."""
 
-    file: str | None = setting(
-        "file",
-        Kind.STRING,
-        "The path of the file; the worker's standard output if empty.",
+    file: str | None = string(
+        "file", "The path of the file; the worker's standard output if empty."
     )
-    format: str = setting(
-        "format",
-        Kind.STRING,
-        "The format of a line: the value's text, CSV, or JSON.",
-        "lines",
-        choices=("lines", "csv", "json"),
+    format: str = choice(
+        "format", "The format of a line: the value's text, CSV, or JSON.", ("lines", "csv", "json")
     )
-    encoding: str = setting("encoding", Kind.STRING, "The character encoding.", "utf-8")
-    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "The separator of fields.", ",")
-    csv_columns: tuple[str, ...] = setting(
-        "csv.columns", Kind.LIST, "The columns; by default the fields of the first record.", ()
+    encoding: str = string("encoding", "The character encoding.", "utf-8")
+    csv_delimiter: str = string("csv.delimiter", "The separator of fields.", ",")
+    csv_columns: tuple[str, ...] = strings(
+        "csv.columns", "The columns; by default the fields of the first record."
     )
-    csv_header: bool = setting(
-        "csv.header", Kind.BOOLEAN, "Whether a CSV file starts with a header line.", True
-    )
+    csv_header: bool = boolean("csv.header", "Whether a CSV file starts with a header line.", True)
     rotate_bytes: int | None = setting(
         "rotate.bytes",
         Kind.LONG,

@@ -16,13 +16,11 @@ from strom.connect.api import (
     ConnectError,
     ConnectorSettings,
     Importance,
-    Kind,
     PoisonRecord,
     SourceConnector,
     SourceContext,
     SourceRecord,
     SourceTask,
-    setting,
 )
 from strom.connect.api.schema import OPTIONAL_STRING
 from strom.connect.connectors.files.following import FollowedFile
@@ -41,6 +39,7 @@ from strom.connect.connectors.files.parsing import (
     TextParser,
 )
 from strom.connect.connectors.local_paths import path_problem, scheme_of
+from strom.connect.connectors.setting_forms import choice, integer, milliseconds, string, strings
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
@@ -52,70 +51,56 @@ MOST_OPEN = 50
 class FileSourceSettings(ConnectorSettings):
     """Settings of the FileStreamSource."""
 
-    file: str = setting(
+    file: str = string(
         "file",
-        Kind.STRING,
         "The file to read, or a glob pattern of files: logs/*.log, logs/**/*.csv.gz. "
         "A *, ? or [ in a name is escaped as [*], [?] or [[].",
         required=True,
     )
-    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
-    batch_size: int = setting(
-        "batch.size", Kind.INT, "The maximum number of records per poll.", 20_000, minimum=1
-    )
-    format: str = setting(
+    topic: str = string("topic", "The topic of the records.", required=True)
+    batch_size: int = integer("batch.size", "The maximum number of records per poll.", 20_000)
+    format: str = choice(
         "format",
-        Kind.STRING,
         "The format of a line: a string, a CSV row (a struct as the value), or a JSON value.",
-        "lines",
-        choices=("lines", "csv", "json"),
+        ("lines", "csv", "json"),
     )
-    encoding: str = setting("encoding", Kind.STRING, "The character encoding.", "utf-8")
-    max_line_bytes: int = setting(
+    encoding: str = string("encoding", "The character encoding.", "utf-8")
+    max_line_bytes: int = integer(
         "max.line.bytes",
-        Kind.INT,
         "The limit on a line's length: a longer line is a malformed record.",
         1024 * 1024,
-        minimum=1,
     )
-    rotated_pattern: str | None = setting(
+    rotated_pattern: str | None = string(
         "rotated.pattern",
-        Kind.STRING,
         "The pattern of the names of rotated files beside it: app-*.log. "
         "By default: its name followed by a number, a date or .old, with or without .gz.",
     )
-    key_field: str | None = setting(
-        "key.field", Kind.STRING, "The field of CSV or JSON values to use as the record's key."
+    key_field: str | None = string(
+        "key.field", "The field of CSV or JSON values to use as the record's key."
     )
-    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "The separator of fields.", ",")
-    csv_columns: tuple[str, ...] = setting(
-        "csv.columns",
-        Kind.LIST,
-        "The columns' names, for CSV files without a header line.",
-        (),
+    csv_delimiter: str = string("csv.delimiter", "The separator of fields.", ",")
+    csv_columns: tuple[str, ...] = strings(
+        "csv.columns", "The columns' names, for CSV files without a header line."
     )
-    csv_null: str | None = setting(
-        "csv.null", Kind.STRING, "The text that represents null in CSV; none by default."
+    csv_null: str | None = string(
+        "csv.null", "The text that represents null in CSV; none by default."
     )
-    csv_unclosed_quote_ms: int = setting(
+    csv_unclosed_quote_ms: int = milliseconds(
         "csv.unclosed.quote.ms",
-        Kind.LONG,
         "A quoted CSV field that is still open after the file has not grown for this time, while "
         "most lines "
         "behind it are rows by themselves, is a malformed record. Applies to two columns or more.",
         10_000,
-        minimum=0,
     )
-    task_index: int = setting(
+    task_index: int = integer(
         "task.index",
-        Kind.INT,
         "The share of the pattern's files that a task reads; set by the connector.",
         0,
+        minimum=0,
         importance=Importance.LOW,
     )
-    task_count: int = setting(
+    task_count: int = integer(
         "task.count",
-        Kind.INT,
         "The number of tasks that share a pattern's files; set by the connector.",
         1,
         importance=Importance.LOW,

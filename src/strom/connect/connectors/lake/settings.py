@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Kind, setting
 from strom.connect.connectors.local_paths import scheme_of
+from strom.connect.connectors.setting_forms import choice, integer, secret, string
 
 S3_SCHEME = "s3://"
 TIME_LEVELS = ("year", "month", "day", "hour")
@@ -13,28 +14,22 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key")
 
 @dataclass(frozen=True, kw_only=True)
 class LakeSettings(ConnectorSettings):
-    path: str = setting(
+    path: str = string(
         "path",
-        Kind.STRING,
         "The location of the tables: a folder, or s3://BUCKET/PREFIX. Each table is a folder in it.",
         required=True,
     )
-    format: str = setting(
-        "format", Kind.STRING, "The format of the tables.", "parquet", choices=("parquet", "delta")
+    format: str = choice("format", "The format of the tables.", ("parquet", "delta"))
+    table_name: str = string(
+        "table.name.format", "The table of a topic; ${topic} is its name.", "${topic}"
     )
-    table_name: str = setting(
-        "table.name.format", Kind.STRING, "The table of a topic; ${topic} is its name.", "${topic}"
-    )
-    time_partition: str = setting(
+    time_partition: str = choice(
         "time.partition",
-        Kind.STRING,
         "Partition tables into folders by time (UTC), down to this level.",
-        "none",
-        choices=("none", *TIME_LEVELS),
+        ("none", *TIME_LEVELS),
     )
-    timestamp_field: str | None = setting(
+    timestamp_field: str | None = string(
         "timestamp.field",
-        Kind.STRING,
         "The field with the time to partition by: a timestamp, or milliseconds. [the record's timestamp]",
     )
     record_columns: tuple[str, ...] = setting(
@@ -44,39 +39,23 @@ class LakeSettings(ConnectorSettings):
         (),
         choices=RECORD_COLUMNS,
     )
-    flush_size: int = setting(
-        "flush.size",
-        Kind.INT,
-        "Write files after this many records, if not earlier.",
-        200_000,
-        minimum=1,
+    flush_size: int = integer(
+        "flush.size", "Write files after this many records, if not earlier.", 200_000
     )
-    on_null: str = setting(
-        "behavior.on.null.values",
-        Kind.STRING,
-        "What to do with records without a value.",
-        "ignore",
-        choices=("ignore", "fail"),
+    on_null: str = choice(
+        "behavior.on.null.values", "What to do with records without a value.", ("ignore", "fail")
     )
-    compression: str = setting(
-        "parquet.codec",
-        Kind.STRING,
-        "The compression of the files.",
-        "zstd",
-        choices=("zstd", "snappy", "gzip", "lz4", "none"),
+    compression: str = choice(
+        "parquet.codec", "The compression of the files.", ("zstd", "snappy", "gzip", "lz4", "none")
     )
-    s3_endpoint: str | None = setting(
-        "s3.endpoint", Kind.STRING, "The URL of an S3-compatible store; Amazon's by default."
+    s3_endpoint: str | None = string(
+        "s3.endpoint", "The URL of an S3-compatible store; Amazon's by default."
     )
-    s3_region: str = setting("s3.region", Kind.STRING, "The region of the bucket.", "us-east-1")
-    s3_access_key: str | None = setting(
-        "s3.access.key.id",
-        Kind.STRING,
-        "The access key; by default the credentials of the environment.",
+    s3_region: str = string("s3.region", "The region of the bucket.", "us-east-1")
+    s3_access_key: str | None = string(
+        "s3.access.key.id", "The access key; by default the credentials of the environment."
     )
-    s3_secret_key: str | None = setting(
-        "s3.secret.access.key", Kind.PASSWORD, "The secret of s3.access.key.id."
-    )
+    s3_secret_key: str | None = secret("s3.secret.access.key", "The secret of s3.access.key.id.")
 
     @property
     def levels(self) -> tuple[str, ...]:

@@ -3,25 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.api import ConnectorSettings, Importance
+from strom.connect.connectors.setting_forms import boolean, choice, integer, secret, string
 
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSettings(ConnectorSettings):
-    uri: str = setting(
+    uri: str = secret(
         "connection.uri",
-        Kind.PASSWORD,
         "The connection string, such as mongodb://user:password@host:27017/?replicaSet=rs0.",
         "mongodb://127.0.0.1:27017",
         importance=Importance.HIGH,
     )
-    database: str = setting("database", Kind.STRING, "The database.", required=True)
-    server_timeout_ms: int = setting(
-        "server.selection.timeout.ms",
-        Kind.INT,
-        "The timeout for finding a server.",
-        5000,
-        minimum=100,
+    database: str = string("database", "The database.", required=True)
+    server_timeout_ms: int = integer(
+        "server.selection.timeout.ms", "The timeout for finding a server.", 5000, minimum=100
     )
 
     def validate(self) -> Mapping[str, str]:
@@ -40,40 +36,28 @@ class MongoSettings(ConnectorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSourceSettings(MongoSettings):
-    collection: str = setting("collection", Kind.STRING, "The collection to read.", required=True)
-    topic_prefix: str | None = setting(
-        "topic.prefix", Kind.STRING, "The topic is PREFIX.DATABASE.COLLECTION. [no prefix]"
+    collection: str = string("collection", "The collection to read.", required=True)
+    topic_prefix: str | None = string(
+        "topic.prefix", "The topic is PREFIX.DATABASE.COLLECTION. [no prefix]"
     )
-    startup_mode: str = setting(
+    startup_mode: str = choice(
         "startup.mode",
-        Kind.STRING,
         "Where to start: at new changes, or with a copy of all existing documents.",
-        "latest",
-        choices=("latest", "copy_existing"),
+        ("latest", "copy_existing"),
     )
-    document_only: bool = setting(
+    document_only: bool = boolean(
         "publish.full.document.only",
-        Kind.BOOLEAN,
         "Send only the document (a tombstone for a deleted one) instead of the change event.",
-        False,
     )
-    full_document: str = setting(
+    full_document: str = choice(
         "change.stream.full.document",
-        Kind.STRING,
         "What the change event of an update contains of the document.",
+        ("default", "updateLookup", "whenAvailable", "required"),
         "updateLookup",
-        choices=("default", "updateLookup", "whenAvailable", "required"),
     )
-    batch_size: int = setting(
-        "poll.max.batch.size", Kind.INT, "The maximum number of events per poll.", 1000, minimum=1
-    )
-    await_ms: int = setting(
-        "poll.await.time.ms",
-        Kind.INT,
-        "The maximum time to wait for an event.",
-        500,
-        minimum=1,
-        maximum=1000,
+    batch_size: int = integer("poll.max.batch.size", "The maximum number of events per poll.", 1000)
+    await_ms: int = integer(
+        "poll.await.time.ms", "The maximum time to wait for an event.", 500, maximum=1000
     )
 
     @property
@@ -84,32 +68,20 @@ class MongoSourceSettings(MongoSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSinkSettings(MongoSettings):
-    collection: str = setting(
-        "collection",
-        Kind.STRING,
-        "The collection; ${topic} is the record's topic.",
-        "${topic}",
+    collection: str = string(
+        "collection", "The collection; ${topic} is the record's topic.", "${topic}"
     )
-    id_from: str = setting(
+    id_from: str = choice(
         "document.id.from",
-        Kind.STRING,
         "The source of a document's _id: the record's key, a field of its value (document.id.field), or "
         "topic, partition and offset.",
-        "key",
-        choices=("key", "field", "place"),
+        ("key", "field", "place"),
     )
-    id_field: str = setting(
-        "document.id.field", Kind.STRING, "The field for document.id.from=field.", "_id"
+    id_field: str = string("document.id.field", "The field for document.id.from=field.", "_id")
+    delete_on_null: bool = boolean(
+        "delete.on.null.values", "Delete the document when a record has no value."
     )
-    delete_on_null: bool = setting(
-        "delete.on.null.values",
-        Kind.BOOLEAN,
-        "Delete the document when a record has no value.",
-        False,
-    )
-    batch_size: int = setting(
-        "max.batch.size", Kind.INT, "The maximum number of documents per write.", 1000, minimum=1
-    )
+    batch_size: int = integer("max.batch.size", "The maximum number of documents per write.", 1000)
 
     def validate(self) -> Mapping[str, str]:
         """Deleting documents needs keys."""

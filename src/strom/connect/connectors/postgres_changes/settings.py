@@ -4,13 +4,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.api import ConnectorSettings, Importance
 from strom.connect.connectors.databases.address import POSTGRES, Address
 from strom.connect.connectors.postgres_changes.names import (
     MAX_TOPIC_LENGTH,
     is_topic_name,
     parse_list,
 )
+from strom.connect.connectors.setting_forms import boolean, choice, integer, secret, string
 from strom.model.patterns import compile_pattern
 
 _MAX_NAME_BYTES = 63
@@ -20,138 +21,99 @@ _MAX_NAME_BYTES = 63
 class PostgresChangesSettings(ConnectorSettings):
     """Settings of PostgresChanges, by the names that Debezium's connector has."""
 
-    host: str = setting(
-        "database.hostname", Kind.STRING, "The host of the server.", "", required=True
+    host: str = string("database.hostname", "The host of the server.", "", required=True)
+    port: int = integer("database.port", "The port of the server.", 5432, maximum=65535)
+    user: str = string(
+        "database.user", "The user, which needs the REPLICATION attribute.", "", required=True
     )
-    port: int = setting(
-        "database.port", Kind.INT, "The port of the server.", 5432, minimum=1, maximum=65535
-    )
-    user: str = setting(
-        "database.user",
-        Kind.STRING,
-        "The user, which needs the REPLICATION attribute.",
-        "",
-        required=True,
-    )
-    password: str | None = setting(
+    password: str | None = secret(
         "database.password",
-        Kind.PASSWORD,
         "The user's password, best as a reference such as ${env:NAME}.",
         importance=Importance.HIGH,
     )
-    database: str = setting("database.dbname", Kind.STRING, "The database.", "", required=True)
-    ssl: str = setting(
+    database: str = string("database.dbname", "The database.", "", required=True)
+    ssl: str = choice(
         "database.sslmode",
-        Kind.STRING,
         "Whether to encrypt, and how to verify the server's certificate. As with libpq, `prefer` "
         "encrypts if the server offers TLS.",
+        ("disable", "prefer", "require", "verify-ca", "verify-full"),
         "prefer",
-        choices=("disable", "prefer", "require", "verify-ca", "verify-full"),
     )
-    topic_prefix: str = setting(
-        "topic.prefix",
-        Kind.STRING,
-        "The topic of a table is prefix.schema.table.",
-        "",
-        required=True,
+    topic_prefix: str = string(
+        "topic.prefix", "The topic of a table is prefix.schema.table.", "", required=True
     )
-    include: str = setting(
+    include: str = string(
         "table.include.list",
-        Kind.STRING,
         "The tables to follow, as schema.table; regular expressions that match the whole name, "
         "separated by commas. A comma within one is written as `\\,`.",
         "",
         importance=Importance.HIGH,
     )
-    exclude: str = setting(
-        "table.exclude.list", Kind.STRING, "Tables to exclude, in the same syntax.", ""
-    )
-    key_columns: str = setting(
+    exclude: str = string("table.exclude.list", "Tables to exclude, in the same syntax.", "")
+    key_columns: str = string(
         "message.key.columns",
-        Kind.STRING,
         "Key columns of tables with REPLICA IDENTITY FULL, instead of their primary keys: "
         "schema.table:column,column;schema.table:column. The tables are regular expressions.",
         "",
         importance=Importance.LOW,
     )
-    slot: str | None = setting(
+    slot: str | None = string(
         "slot.name",
-        Kind.STRING,
         "The replication slot, which keeps changes until they are delivered. Default: strom_ and the "
         "prefix.",
     )
-    drop_slot: bool = setting(
+    drop_slot: bool = boolean(
         "slot.drop.on.stop",
-        Kind.BOOLEAN,
         "Whether to drop the slot when the task stops. Later changes are missed; for tests.",
-        False,
         importance=Importance.LOW,
     )
-    publication: str | None = setting(
-        "publication.name", Kind.STRING, "The publication. Default: the slot's name."
+    publication: str | None = string(
+        "publication.name", "The publication. Default: the slot's name."
     )
-    publication_mode: str = setting(
+    publication_mode: str = choice(
         "publication.autocreate.mode",
-        Kind.STRING,
         "filtered creates a publication of the followed tables, all_tables one of all tables; disabled "
         "uses the existing one.",
-        "filtered",
-        choices=("filtered", "all_tables", "disabled"),
+        ("filtered", "all_tables", "disabled"),
     )
-    plugin: str = setting(
+    plugin: str = choice(
         "plugin.name",
-        Kind.STRING,
         "The output plugin; pgoutput is part of every PostgreSQL.",
-        "pgoutput",
-        choices=("pgoutput",),
+        ("pgoutput",),
         importance=Importance.LOW,
     )
-    snapshot_mode: str = setting(
+    snapshot_mode: str = choice(
         "snapshot.mode",
-        Kind.STRING,
         "initial starts with a snapshot of all rows; no_data (or never) with the next change.",
-        "initial",
-        choices=("initial", "no_data", "never"),
+        ("initial", "no_data", "never"),
     )
-    fetch_size: int = setting(
-        "snapshot.fetch.size",
-        Kind.INT,
-        "The number of rows per fetch in a snapshot.",
-        5000,
-        minimum=1,
+    fetch_size: int = integer(
+        "snapshot.fetch.size", "The number of rows per fetch in a snapshot.", 5000
     )
-    batch_size: int = setting(
-        "max.batch.size", Kind.INT, "About how many records one poll returns.", 5000, minimum=1
-    )
-    tombstones: bool = setting(
+    batch_size: int = integer("max.batch.size", "About how many records one poll returns.", 5000)
+    tombstones: bool = boolean(
         "tombstones.on.delete",
-        Kind.BOOLEAN,
         "Whether a delete is followed by a tombstone, for compacted topics.",
         True,
     )
-    unavailable: str = setting(
+    unavailable: str = string(
         "unavailable.value.placeholder",
-        Kind.STRING,
         "The placeholder for an unchanged TOAST value, which the server does not send with an update.",
         "__debezium_unavailable_value",
     )
-    numeric_mapping: str = setting(
+    numeric_mapping: str = choice(
         "decimal.handling.mode",
-        Kind.STRING,
         "precise keeps numeric(p, s) exact; double converts them to doubles.",
-        "precise",
-        choices=("precise", "double"),
+        ("precise", "double"),
     )
-    heartbeat_ms: int = setting(
+    heartbeat_ms: int = integer(
         "heartbeat.interval.ms",
-        Kind.INT,
         "How often a heartbeat record stores the position while no followed row changes; 0 for never.",
         0,
         minimum=0,
     )
-    heartbeat_prefix: str = setting(
+    heartbeat_prefix: str = string(
         "topic.heartbeat.prefix",
-        Kind.STRING,
         "The topic of heartbeat records is this prefix, a dot and topic.prefix.",
         "__debezium-heartbeat",
     )

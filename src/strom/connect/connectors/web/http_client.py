@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
+from strom.connect.connectors.setting_forms import choice, integer, secret, string
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,27 +27,19 @@ _RETRIABLE = {408, 425, 429, 500, 502, 503, 504}
 class HttpClientSettings(ConnectorSettings):
     """Settings of every connector that sends HTTP requests."""
 
-    headers: str | None = setting(
-        "headers",
-        Kind.STRING,
-        "Headers of every request, as `Name: value`, with | between them.",
+    headers: str | None = string(
+        "headers", "Headers of every request, as `Name: value`, with | between them."
     )
-    auth_type: str = setting(
+    auth_type: str = choice(
         "auth.type",
-        Kind.STRING,
         "How to authenticate: not at all, by user and password, or by a token.",
-        "none",
-        choices=("none", "basic", "bearer"),
+        ("none", "basic", "bearer"),
     )
-    auth_user: str | None = setting("auth.user", Kind.STRING, "For auth.type=basic.")
-    auth_password: str | None = setting("auth.password", Kind.PASSWORD, "For auth.type=basic.")
-    auth_token: str | None = setting("auth.token", Kind.PASSWORD, "For auth.type=bearer.")
-    request_timeout_ms: int = setting(
-        "request.timeout.ms",
-        Kind.INT,
-        "The timeout of connecting, and of every wait for bytes.",
-        30_000,
-        minimum=1,
+    auth_user: str | None = string("auth.user", "For auth.type=basic.")
+    auth_password: str | None = secret("auth.password", "For auth.type=basic.")
+    auth_token: str | None = secret("auth.token", "For auth.type=bearer.")
+    request_timeout_ms: int = integer(
+        "request.timeout.ms", "The timeout of connecting, and of every wait for bytes.", 30_000
     )
     requests_per_second: float | None = setting(
         "requests.per.second",
@@ -54,12 +47,10 @@ class HttpClientSettings(ConnectorSettings):
         "The most requests per second.",
         minimum=0.001,
     )
-    max_response_bytes: int = setting(
+    max_response_bytes: int = integer(
         "max.response.bytes",
-        Kind.INT,
         "The limit of an uncompressed response; a larger one fails the task.",
         64 * 1024 * 1024,
-        minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:

@@ -13,7 +13,6 @@ from urllib.parse import quote, unquote, urlsplit
 
 from strom.connect.api import (
     ConnectError,
-    Kind,
     PoisonRecord,
     RetriableError,
     SinkConnector,
@@ -21,11 +20,11 @@ from strom.connect.api import (
     SinkRecord,
     SinkTask,
     TopicPartition,
-    setting,
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import GAP, RecordTemplate
 from strom.connect.connectors.sent_since_flush import SentSinceFlush
+from strom.connect.connectors.setting_forms import choice, integer, string
 from strom.connect.connectors.web.http_client import (
     HttpClient,
     HttpClientSettings,
@@ -42,44 +41,32 @@ _ALREADY_DELETED = {404, 410}
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSinkSettings(HttpClientSettings):
-    url: str = setting(
+    url: str = string(
         "url",
-        Kind.STRING,
         "The address of requests. {topic}, {partition}, {offset}, {key} and {FIELD} are filled in.",
         required=True,
     )
-    method: str = setting(
-        "method", Kind.STRING, "The method of requests.", "POST", choices=("POST", "PUT", "PATCH")
-    )
-    format: str = setting(
+    method: str = choice("method", "The method of requests.", ("POST", "PUT", "PATCH"))
+    format: str = choice(
         "format",
-        Kind.STRING,
         "The body: JSON (an array if batch.size is over 1), lines of JSON, or plain text.",
-        "json",
-        choices=("json", "lines", "text"),
+        ("json", "lines", "text"),
     )
-    batch_size: int = setting(
-        "batch.size", Kind.INT, "The most records in one request.", 1, minimum=1
-    )
-    null_values: str = setting(
+    batch_size: int = integer("batch.size", "The most records in one request.", 1)
+    null_values: str = choice(
         "null.values",
-        Kind.STRING,
         "What to do with a record without a value: skip it, send DELETE to its address, or fail.",
-        "ignore",
-        choices=("ignore", "delete", "fail"),
+        ("ignore", "delete", "fail"),
     )
-    idempotency_header: str = setting(
+    idempotency_header: str = string(
         "idempotency.header",
-        Kind.STRING,
         "The header with a request's key, by which the server can recognise a repeated one.",
         "Idempotency-Key",
     )
-    max_connections: int = setting(
+    max_connections: int = integer(
         "max.connections",
-        Kind.INT,
         "The most requests in flight; those of one partition stay in order.",
         1,
-        minimum=1,
         maximum=100,
     )
 

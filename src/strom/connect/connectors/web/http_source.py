@@ -19,6 +19,7 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.api.schema import STRING
+from strom.connect.connectors.setting_forms import choice, integer, milliseconds, string
 from strom.connect.connectors.web.http_client import (
     MAX_WAIT_S,
     HttpClient,
@@ -51,63 +52,50 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSourceSettings(HttpClientSettings):
-    url: str = setting("url", Kind.STRING, "The address to poll.", required=True)
-    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
-    poll_interval_ms: int = setting(
-        "poll.interval.ms", Kind.LONG, "The time between two rounds.", 60_000, minimum=0
-    )
-    format: str = setting(
+    url: str = string("url", "The address to poll.", required=True)
+    topic: str = string("topic", "The topic of the records.", required=True)
+    poll_interval_ms: int = milliseconds("poll.interval.ms", "The time between two rounds.", 60_000)
+    format: str = choice(
         "format",
-        Kind.STRING,
         "The format of responses: JSON, lines of which each is a record, or one text.",
-        "json",
-        choices=("json", "lines", "text"),
+        ("json", "lines", "text"),
     )
-    records_pointer: str = setting(
+    records_pointer: str = string(
         "records.pointer",
-        Kind.STRING,
         "The JSON pointer of the records in a response: /data/items. Without it the whole response: each "
         "item of an array, or any other value as one record.",
         "",
     )
-    key_pointer: str | None = setting(
-        "key.pointer", Kind.STRING, "The JSON pointer of the key in a record: /id."
-    )
-    unchanged: str = setting(
+    key_pointer: str | None = string("key.pointer", "The JSON pointer of the key in a record: /id.")
+    unchanged: str = choice(
         "unchanged",
-        Kind.STRING,
         "Whether to skip a response that equals the last one, or to deliver it again. Applies to a "
         "single page without an incremental value.",
-        "skip",
-        choices=("skip", "repeat"),
+        ("skip", "repeat"),
     )
-    incremental_pointer: str | None = setting(
+    incremental_pointer: str | None = string(
         "incremental.pointer",
-        Kind.STRING,
         "The JSON pointer of a value that grows from record to record: /updated_at. Only records newer "
         "than the newest seen are delivered.",
     )
-    incremental_parameter: str | None = setting(
+    incremental_parameter: str | None = string(
         "incremental.parameter",
-        Kind.STRING,
         "The query parameter that requests records newer than the newest seen: since.",
     )
-    incremental_initial: str | None = setting(
-        "incremental.initial", Kind.STRING, "The value of incremental.parameter in the first round."
+    incremental_initial: str | None = string(
+        "incremental.initial", "The value of incremental.parameter in the first round."
     )
-    paging: str = setting(
+    paging: str = choice(
         "paging",
-        Kind.STRING,
         "How to get the next page: by a link in the response (at paging.pointer), by a `Link` header, by "
         "a cursor (from paging.pointer in paging.parameter), by page number, or by record offset.",
-        "none",
-        choices=("none", "link", "header", "cursor", "page", "offset"),
+        ("none", "link", "header", "cursor", "page", "offset"),
     )
-    paging_pointer: str | None = setting(
-        "paging.pointer", Kind.STRING, "The JSON pointer of the next link or cursor: /next."
+    paging_pointer: str | None = string(
+        "paging.pointer", "The JSON pointer of the next link or cursor: /next."
     )
-    paging_parameter: str | None = setting(
-        "paging.parameter", Kind.STRING, "The query parameter for cursor, page or offset."
+    paging_parameter: str | None = string(
+        "paging.parameter", "The query parameter for cursor, page or offset."
     )
     paging_first: int | None = setting(
         "paging.first", Kind.INT, "The first page number or offset; by default 1 and 0."
@@ -115,12 +103,10 @@ class HttpSourceSettings(HttpClientSettings):
     paging_size: int | None = setting(
         "paging.size", Kind.INT, "The number of records in a full page.", minimum=1
     )
-    paging_size_parameter: str = setting(
-        "paging.size.parameter", Kind.STRING, "The query parameter for paging.size.", "limit"
+    paging_size_parameter: str = string(
+        "paging.size.parameter", "The query parameter for paging.size.", "limit"
     )
-    paging_max_pages: int = setting(
-        "paging.max.pages", Kind.INT, "The most pages in a round.", 10_000, minimum=1
-    )
+    paging_max_pages: int = integer("paging.max.pages", "The most pages in a round.", 10_000)
 
     def validate(self) -> Mapping[str, str]:
         problems = dict(super().validate())

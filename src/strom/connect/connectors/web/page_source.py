@@ -13,15 +13,14 @@ from urllib.parse import urlsplit
 
 from strom.connect.api import (
     ConnectError,
-    Kind,
     RetriableError,
     SourceConnector,
     SourceContext,
     SourceRecord,
     SourceTask,
-    setting,
 )
 from strom.connect.api.schema import STRING
+from strom.connect.connectors.setting_forms import integer, milliseconds, string, strings
 from strom.connect.connectors.web.http_client import (
     MAX_WAIT_S,
     HttpClient,
@@ -51,44 +50,35 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class PageSourceSettings(HttpClientSettings):
-    urls: tuple[str, ...] = setting("urls", Kind.LIST, "The pages to visit.", ())
-    sitemap: str | None = setting(
-        "sitemap", Kind.STRING, "The address of a sitemap, whose pages are visited."
-    )
-    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
-    fields: str | None = setting(
+    urls: tuple[str, ...] = strings("urls", "The pages to visit.")
+    sitemap: str | None = string("sitemap", "The address of a sitemap, whose pages are visited.")
+    topic: str = string("topic", "The topic of the records.", required=True)
+    fields: str | None = string(
         "fields",
-        Kind.STRING,
         "What to read from a page, as `name: CSS selector` with | between: title: h1 | image: img@src "
         "(an attribute) | tags[]: .tag (all of them). Without it: title and text.",
     )
-    item_selector: str | None = setting(
-        "item.selector", Kind.STRING, "A CSS selector: each element that it selects is a record."
+    item_selector: str | None = string(
+        "item.selector", "A CSS selector: each element that it selects is a record."
     )
-    key_field: str = setting(
-        "key.field", Kind.STRING, "The field that becomes the record's key.", "url"
-    )
-    follow_depth: int = setting(
+    key_field: str = string("key.field", "The field that becomes the record's key.", "url")
+    follow_depth: int = integer(
         "follow.depth",
-        Kind.INT,
         "Up to how many links away pages of the same site are visited too.",
         0,
         minimum=0,
     )
-    max_pages: int = setting("max.pages", Kind.INT, "The most pages in a round.", 1000, minimum=1)
-    poll_interval_ms: int = setting(
-        "poll.interval.ms", Kind.LONG, "The time between two rounds.", 3_600_000, minimum=0
+    max_pages: int = integer("max.pages", "The most pages in a round.", 1000)
+    poll_interval_ms: int = milliseconds(
+        "poll.interval.ms", "The time between two rounds.", 3_600_000
     )
-    delay_ms: int = setting(
+    delay_ms: int = milliseconds(
         "delay.ms",
-        Kind.LONG,
         "The time between two visits of one site; longer if its robots.txt demands it.",
         1000,
-        minimum=0,
     )
-    user_agent: str = setting(
+    user_agent: str = string(
         "user.agent",
-        Kind.STRING,
         "The User-Agent of requests, and the name that rules in robots.txt are matched with.",
         "strom",
     )

@@ -1,0 +1,40 @@
+"""The forms that most settings of connectors have; each is a `setting` with the rest filled in."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from strom.connect.api import Kind, setting
+
+
+def string(name: str, doc: str, default: str | None = None, **more: Any) -> Any:
+    return setting(name, Kind.STRING, doc, default, **more)
+
+
+def secret(name: str, doc: str, default: str | None = None, **more: Any) -> Any:
+    return setting(name, Kind.PASSWORD, doc, default, **more)
+
+
+def choice(
+    name: str, doc: str, choices: Sequence[str], default: str | None = None, **more: Any
+) -> Any:
+    """One of several texts; by default the first."""
+    return setting(name, Kind.STRING, doc, default or choices[0], choices=tuple(choices), **more)
+
+
+def strings(name: str, doc: str, *, required: bool = False, **more: Any) -> Any:
+    """A list; empty by default, if it is not required."""
+    return setting(name, Kind.LIST, doc, None if required else (), required=required, **more)
+
+
+def boolean(name: str, doc: str, default: bool = False, **more: Any) -> Any:
+    return setting(name, Kind.BOOLEAN, doc, default, **more)
+
+
+def integer(name: str, doc: str, default: int, minimum: int = 1, **more: Any) -> Any:
+    """A number of 32 bits; positive, if no other minimum is given."""
+    return setting(name, Kind.INT, doc, default, minimum=minimum, **more)
+
+
+def milliseconds(name: str, doc: str, default: int) -> Any:
+    """A time that may be 0."""
+    return setting(name, Kind.LONG, doc, default, minimum=0)
