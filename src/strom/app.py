@@ -29,8 +29,7 @@ from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
 from strom.server.management.app import make_server
-from strom.server.metrics_port import make_metrics_server
-from strom.server.node_metrics import NodeParts, make_node_metrics
+from strom.server.node_metrics import NodeParts, make_metrics_server, make_node_metrics
 from strom.server.process_limits import (
     SPARE_DESCRIPTORS,
     make_connection_slots,

@@ -1,4 +1,4 @@
-"""The metrics of a node: which part is read for which table."""
+"""The metrics of a node: which part is read for which table, and the port where they are read."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,15 +19,23 @@ from strom.broker.measurements import (
 from strom.broker.queues.hub import QueueBroker
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
+from strom.http.application import HttpApplication
+from strom.http.errors import ErrorFormat
+from strom.http.guard import Guard
+from strom.http.server import HttpListener, HttpServer
 from strom.metrics import groups, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.queues import AmqpReading
 from strom.metrics.requests import ConnectionLimitReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
+from strom.model.broker_settings import BrokerSettings
+from strom.model.http_settings import HttpLimits
 from strom.server.amqp.listener import AmqpListener
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
-from strom.server.process_limits import ConnectionSlots
+from strom.server.process_limits import METRICS_CONNECTIONS, ConnectionSlots
+
+ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
 
 
 @dataclass(frozen=True)
@@ -116,3 +124,21 @@ def _one(read: Callable[[], Reading]) -> Callable[[], Iterator[Reading]]:
         yield read()
 
     return rows
+
+
+def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
+    """Bind the port of metrics and health checks, on the node's event loop; UserError if it is in use."""
+    app = HttpApplication(
+        guard=Guard.create(
+            settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
+        ),
+        errors=ERRORS,
+        metrics=metrics.scrape,
+    )
+    listener = HttpListener(
+        settings.host,
+        max(0, settings.metrics_port),
+        interface=ERRORS.interface,
+        setting="metrics.port",
+    )
+    return HttpServer(app, listener, limits=HttpLimits(connections=METRICS_CONNECTIONS))

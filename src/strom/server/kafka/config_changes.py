@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from strom.model.errors import ApiError, ErrorCode
+from strom.wire.kafka.messages.k33_alter_configs import AlterConfigsResourceResponse
 
 
 class NamedResource(Protocol):
@@ -14,32 +15,26 @@ class NamedResource(Protocol):
     resource_name: str
 
 
-class ChangeResult(Protocol):
-    """What became of it."""
-
-    error_code: int
-    error_message: str | None
-
-
 R = TypeVar("R", bound=NamedResource)
-A = TypeVar("A", bound=ChangeResult)
 
 
 async def change_each(
-    resources: Sequence[R], change: Callable[[R], Awaitable[None]], answer: Callable[[R], A]
-) -> list[A]:
+    resources: Sequence[R], change: Callable[[R], Awaitable[None]]
+) -> list[AlterConfigsResourceResponse]:
     """Change one resource after another; one that is named twice is refused both times."""
     times = Counter((item.resource_type, item.resource_name) for item in resources)
-    answers = []
+    results = []
     for resource in resources:
-        result = answer(resource)
-        result.error_message = None
+        kind, name = resource.resource_type, resource.resource_name
+        result = AlterConfigsResourceResponse(
+            resource_type=kind, resource_name=name, error_message=None
+        )
         try:
-            if times[resource.resource_type, resource.resource_name] > 1:
+            if times[kind, name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             await change(resource)
         except ApiError as error:
             result.error_code = error.code
             result.error_message = error.message
-        answers.append(result)
-    return answers
+        results.append(result)
+    return results

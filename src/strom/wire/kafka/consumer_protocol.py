@@ -4,8 +4,8 @@ The broker treats these as opaque bytes, except for classic members of a consume
 migration). They begin with their version (int16); newer versions only append fields.
 """
 
+from strom.wire.kafka import fields
 from strom.wire.kafka.codec import decode, encode
-from strom.wire.kafka.fields import array, blob, int32, int32_array, string, string_array
 from strom.wire.kafka.offsets_topic import version_of
 from strom.wire.kafka.schema import Struct
 
@@ -13,21 +13,23 @@ NEWEST = 3
 
 
 class ClassicPartitions(Struct):
-    topic: str = string()
-    partitions: list[int] = int32_array()
+    topic: str = fields.string()
+    partitions: list[int] = fields.array(fields.INT32)
 
 
 class ClassicSubscription(Struct, versions="0-3"):
-    topics: list[str] = string_array()
-    user_data: bytes | None = blob(nullable="0+", default=None)
-    owned_partitions: list[ClassicPartitions] = array(ClassicPartitions, "1+", ignorable=True)
-    generation: int = int32("2+", default=-1, ignorable=True)
-    rack: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+    topics: list[str] = fields.array(fields.STRING)
+    user_data: bytes | None = fields.blob(nullable="0+", default=None)
+    owned_partitions: list[ClassicPartitions] = fields.array(
+        ClassicPartitions, "1+", ignorable=True
+    )
+    generation: int = fields.int32("2+", default=-1, ignorable=True)
+    rack: str | None = fields.string("3+", nullable="3+", default=None, ignorable=True)
 
 
 class ClassicAssignment(Struct, versions="0-3"):
-    partitions: list[ClassicPartitions] = array(ClassicPartitions)
-    user_data: bytes | None = blob(nullable="0+", default=None)
+    partitions: list[ClassicPartitions] = fields.array(ClassicPartitions)
+    user_data: bytes | None = fields.blob(nullable="0+", default=None)
 
 
 def read_subscription(data: bytes) -> ClassicSubscription:

@@ -8,9 +8,11 @@ which the codec turns into ProtocolError; slices would be cut silently, so sizes
 
 import struct
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from strom.model.errors import ProtocolError
+from strom.wire.kafka.function_source import FunctionSource
 from strom.wire.kafka.schema import FRESH, ArrayOf, Field, Scalar, Struct
 from strom.wire.kafka.varints import (
     MAX_UNKNOWN_TAGS,
@@ -26,11 +28,7 @@ MAX_ELEMENTS = 50_000
 
 def compile_decoder(cls: type[Struct], version: int) -> Callable[[memoryview, int, int], Any]:
     """The function (buffer, position, end) -> message."""
-    source = _DecoderSource(cls, version)
-    scope = source.scope
-    exec(compile(source.text(), f"<decode {cls.__name__} v{version}>", "exec"), scope)  # noqa: S102
-    decoder: Callable[[memoryview, int, int], Any] = scope["decode"]
-    return decoder
+    return _DecoderSource(cls, version).compile("decode")
 
 
 def smallest_size(kind: Scalar | ArrayOf | type[Struct], version: int, flexible: bool) -> int:
@@ -57,16 +55,9 @@ def _is_struct(field: Field) -> bool:
     return not isinstance(field.type, Scalar | ArrayOf)
 
 
-class _DecoderSource:
+class _DecoderSource(FunctionSource):
     def __init__(self, cls: type[Struct], version: int) -> None:
-        self._cls = cls
-        self._version = version
-        self._flexible = version in cls.SCHEMA.flexible
-        self._lines: list[str] = []
-        self._indent = 1
-        self._pending: list[tuple[str, str]] = []
-        self._names = 0
-        self.scope: dict[str, Any] = {
+        scope = {
             "new": object.__new__,
             "varint": read_varint,
             "varint_rest": read_varint_rest,
@@ -74,87 +65,68 @@ class _DecoderSource:
             "unpack_from": struct.unpack_from,
             "ProtocolError": ProtocolError,
         }
+        super().__init__(cls, version, scope)
 
     def text(self) -> str:
-        self._struct(self._cls, "m")
-        self._flush()
+        self._struct(self.cls, "m")
+        self.flush()
         # Trailing bytes are ignored, as in Kafka: librdkafka 2.16 sends three extra bytes with some
         # Metadata requests.
-        self._emit("return m")
-        return "\n".join(["def decode(b, p, end):", "    elements = 0", *self._lines])
+        self.emit("return m")
+        return "\n".join(["def decode(b, p, end):", "    elements = 0", *self.lines])
 
     # Building blocks
 
-    def _emit(self, line: str) -> None:
-        self._lines.append("    " * self._indent + line)
-
-    def _name(self, prefix: str) -> str:
-        self._names += 1
-        return f"{prefix}{self._names}"
-
-    def _fixed(self, code: str, target: str) -> None:
-        """Read a field of fixed size, together with its neighbours, at the next flush."""
-        self._pending.append((code, target))
-
-    def _flush(self) -> None:
-        if not self._pending:
+    def flush(self) -> None:
+        if not self.pending:
             return
-        codes = "".join(code for code, _ in self._pending)
-        targets = ", ".join(target for _, target in self._pending)
+        comma = "," if len(self.pending) == 1 else ""
+        codes, targets = self.take_pending()
         layout = struct.Struct(">" + codes)
         name = f"unpack_{codes.replace('?', 'z')}"
         self.scope[name] = layout.unpack_from
-        comma = "," if len(self._pending) == 1 else ""
-        self._emit(f"{targets}{comma} = {name}(b, p)")
-        self._emit(f"p += {layout.size}")
-        self._pending.clear()
-
-    def _varint(self, target: str) -> None:
-        self._flush()
-        self._emit(f"{target} = b[p]")
-        self._emit("p += 1")
-        self._emit(f"if {target} > 127:")
-        self._emit(f"    {target}, p = varint_rest(b, p, {target})")
+        self.emit(f"{targets}{comma} = {name}(b, p)")
+        self.emit(f"p += {layout.size}")
 
     def _length(self, code: str, target: str) -> None:
         """Read a length or a count; -1 stands for null in both encodings."""
-        if self._flexible:
-            self._varint(target)
-            self._emit(f"{target} -= 1")
-        else:
-            self._fixed(code, target)
-            self._flush()
-
-    def _reject_if(self, condition: str, field: Field, problem: str) -> None:
-        self._emit(f"if {condition}:")
-        self._emit(f'    raise ProtocolError("field {field.name} {problem}")')
+        if not self.is_flexible:
+            self.fixed(code, target)
+            self.flush()
+            return
+        self.flush()
+        self.emit(f"{target} = b[p]")
+        self.emit("p += 1")
+        self.emit(f"if {target} > 127:")
+        self.emit(f"    {target}, p = varint_rest(b, p, {target})")
+        self.emit(f"{target} -= 1")
 
     # Fields
 
     def _struct(self, cls: type[Struct], target: str) -> None:
         self.scope[cls.__name__] = cls
-        self._emit(f"{target} = new({cls.__name__})")
+        self.emit(f"{target} = new({cls.__name__})")
         tagged = []
         for field in cls.SCHEMA.fields:
-            present = self._version in field.versions
+            present = self.version in field.versions
             if present and field.tag is None:
                 self._field(field, f"{target}.{field.name}")
                 continue
             self._default(field, f"{target}.{field.name}")
             if present:
                 tagged.append(field)
-        if self._flexible:
+        if self.is_flexible:
             self._tags(tagged, target)
 
     def _default(self, field: Field, target: str) -> None:
         if field.default is not FRESH:
-            self._emit(f"{target} = {field.default!r}")
+            self.emit(f"{target} = {field.default!r}")
         elif isinstance(field.type, ArrayOf):
-            self._emit(f"{target} = []")
+            self.emit(f"{target} = []")
         else:
             name = f"new_{field.name}"
             self.scope[name] = field.type
-            self._emit(f"{target} = {name}()")
+            self.emit(f"{target} = {name}()")
 
     def _field(self, field: Field, target: str) -> None:
         kind = field.type
@@ -163,130 +135,121 @@ class _DecoderSource:
         elif not isinstance(kind, Scalar):
             self._nested(field, kind, target)
         elif kind.fixed_format:
-            self._fixed(kind.fixed_format, target)
+            self.fixed(kind.fixed_format, target)
         else:
-            nullable = self._version in field.nullable
+            nullable = self.version in field.nullable
             self._sized(field, kind, target, nullable=nullable)
 
     def _nested(self, field: Field, kind: type[Struct], target: str) -> None:
-        name = self._name("m")
-        if self._version not in field.nullable:
+        name = self.name("m")
+        if self.version not in field.nullable:
             self._struct(kind, name)
-            self._emit(f"{target} = {name}")
+            self.emit(f"{target} = {name}")
             return
-        marker = self._name("n")
-        self._fixed("b", marker)
-        self._flush()
-        self._emit(f"if {marker} < {0 if field.tag is None else 1}:")
-        self._emit(f"    {target} = None")
-        self._emit("else:")
-        self._indent += 1
-        self._struct(kind, name)
-        self._flush()
-        self._emit(f"{target} = {name}")
-        self._indent -= 1
+        marker = self.name("n")
+        self.fixed("b", marker)
+        self.flush()
+        self.emit(f"if {marker} < {0 if field.tag is None else 1}:")
+        self.emit(f"    {target} = None")
+        with self.block("else:"):
+            self._struct(kind, name)
+            self.flush()
+            self.emit(f"{target} = {name}")
 
     def _sized(self, field: Field, kind: Scalar, target: str, *, nullable: bool) -> None:
         """A string, bytes or records: a length and that many bytes."""
-        size, stop = self._name("n"), self._name("q")
+        size, stop = self.name("n"), self.name("q")
         is_string = kind is Scalar.STRING
         self._length("h" if is_string else "i", size)
         limit = f" or {size} > {MAX_STRING_BYTES}" if is_string else ""
-        if nullable:
-            self._emit(f"if {size} == -1:")
-            self._emit(f"    {target} = None")
-            self._emit("else:")
-            self._indent += 1
-        self._emit(f"{stop} = p + {size}")
-        self._reject_if(f"{size} < 0{limit} or {stop} > end", field, "has an invalid length")
         value = {
             Scalar.STRING: f"str(b[p:{stop}], 'utf-8')",
             Scalar.BYTES: f"b[p:{stop}].tobytes()",
             Scalar.RECORDS: f"b[p:{stop}]",
         }[kind]
-        self._emit(f"{target} = {value}")
-        self._emit(f"p = {stop}")
-        if nullable:
-            self._indent -= 1
+        with self._unless_null(size, target, nullable=nullable):
+            self.emit(f"{stop} = p + {size}")
+            self.reject_if(
+                f"{size} < 0{limit} or {stop} > end", f"field {field.name} has an invalid length"
+            )
+            self.emit(f"{target} = {value}")
+            self.emit(f"p = {stop}")
+
+    def _unless_null(
+        self, size: str, target: str, *, nullable: bool
+    ) -> AbstractContextManager[None]:
+        """The branch for a value that is not null."""
+        if not nullable:
+            return nullcontext()
+        self.emit(f"if {size} == -1:")
+        self.emit(f"    {target} = None")
+        return self.block("else:")
 
     def _array(self, field: Field, kind: ArrayOf, target: str) -> None:
-        count, items = self._name("n"), self._name("a")
+        count, items = self.name("n"), self.name("a")
         self._length("i", count)
-        nullable = self._version in field.nullable
-        if nullable:
-            self._emit(f"if {count} == -1:")
-            self._emit(f"    {target} = None")
-            self._emit("else:")
-            self._indent += 1
         # Reject a count that the rest of the buffer cannot hold, before anything is allocated.
-        element_size = smallest_size(kind.element, self._version, self._flexible)
+        element_size = smallest_size(kind.element, self.version, self.is_flexible)
         assert element_size > 0, f"elements of {field.name} may be empty"  # noqa: S101
-        condition = f"{count} < 0 or {count} * {element_size} > end - p"
-        self._reject_if(condition, field, "has an invalid count")
-        # Small elements become objects of many times their size, so their number is limited too.
-        self._emit(f"elements += {count}")
-        self._reject_if(
-            f"elements > {MAX_ELEMENTS}",
-            field,
-            f"exceeds the limit of {MAX_ELEMENTS} array elements in a message",
-        )
-        self._elements(field, kind.element, target, count, items)
-        if nullable:
-            self._indent -= 1
+        with self._unless_null(count, target, nullable=self.version in field.nullable):
+            self.reject_if(
+                f"{count} < 0 or {count} * {element_size} > end - p",
+                f"field {field.name} has an invalid count",
+            )
+            # Small elements become objects of many times their size, so their number is limited too.
+            self.emit(f"elements += {count}")
+            self.reject_if(
+                f"elements > {MAX_ELEMENTS}",
+                f"field {field.name} exceeds the limit of {MAX_ELEMENTS} array elements in a message",
+            )
+            self._elements(field, kind.element, target, count, items)
 
     def _elements(
         self, field: Field, element: Scalar | type[Struct], target: str, count: str, items: str
     ) -> None:
         if isinstance(element, Scalar) and element.fixed_format:
             code, size = element.fixed_format, smallest_size(element, 0, False)
-            self._emit(f"{target} = list(unpack_from(f'>{{{count}}}{code}', b, p))")
-            self._emit(f"p += {count} * {size}")
+            self.emit(f"{target} = list(unpack_from(f'>{{{count}}}{code}', b, p))")
+            self.emit(f"p += {count} * {size}")
             return
-        self._emit(f"{target} = {items} = []")
-        self._emit(f"for _ in range({count}):")
-        self._indent += 1
-        value = self._name("v")
-        if isinstance(element, Scalar):
-            self._sized(field, element, value, nullable=False)
-        else:
-            self._struct(element, value)
-            self._flush()
-        self._emit(f"{items}.append({value})")
-        self._indent -= 1
+        self.emit(f"{target} = {items} = []")
+        with self.block(f"for _ in range({count}):"):
+            value = self.name("v")
+            if isinstance(element, Scalar):
+                self._sized(field, element, value, nullable=False)
+            else:
+                self._struct(element, value)
+                self.flush()
+            self.emit(f"{items}.append({value})")
 
     def _tags(self, tagged: list[Field], target: str) -> None:
-        count = self._name("n")
-        self._flush()
-        self._emit(f"{count} = b[p]")
-        self._emit("p += 1")
-        self._emit(f"if {count}:")
-        self._indent += 1
-        if not tagged:
-            self._emit(f"p = skip_tags(b, p, {count})")
-        else:
-            self._known_tags(tagged, target, count)
-        self._indent -= 1
+        count = self.name("n")
+        self.flush()
+        self.emit(f"{count} = b[p]")
+        self.emit("p += 1")
+        with self.block(f"if {count}:"):
+            if not tagged:
+                self.emit(f"p = skip_tags(b, p, {count})")
+            else:
+                self._known_tags(tagged, target, count)
 
     def _known_tags(self, tagged: list[Field], target: str, count: str) -> None:
-        tag, size, stop = self._name("n"), self._name("n"), self._name("q")
-        self._emit(f"if {count} > 127:")
-        self._emit(f"    {count}, p = varint_rest(b, p, {count})")
-        self._emit(f"if {count} > {MAX_UNKNOWN_TAGS + len(tagged)}:")
-        self._emit('    raise ProtocolError("too many tagged fields in one struct")')
-        self._emit(f"for _ in range({count}):")
-        self._indent += 1
-        self._emit(f"{tag}, p = varint(b, p)")
-        self._emit(f"{size}, p = varint(b, p)")
-        self._emit(f"{stop} = p + {size}")
-        self._emit(f"if {stop} > end:")
-        self._emit('    raise ProtocolError("a tagged field exceeds the message")')
-        for number, field in enumerate(tagged):
-            self._emit(f"{'elif' if number else 'if'} {tag} == {field.tag}:")
-            self._indent += 1
-            self._field(field, f"{target}.{field.name}")
-            self._flush()
-            self._reject_if(f"p != {stop}", field, "does not match the size of its tag")
-            self._indent -= 1
-        self._emit("else:")
-        self._emit(f"    p = {stop}")
-        self._indent -= 1
+        tag, size, stop = self.name("n"), self.name("n"), self.name("q")
+        self.emit(f"if {count} > 127:")
+        self.emit(f"    {count}, p = varint_rest(b, p, {count})")
+        self.reject_if(
+            f"{count} > {MAX_UNKNOWN_TAGS + len(tagged)}", "too many tagged fields in one struct"
+        )
+        with self.block(f"for _ in range({count}):"):
+            self.emit(f"{tag}, p = varint(b, p)")
+            self.emit(f"{size}, p = varint(b, p)")
+            self.emit(f"{stop} = p + {size}")
+            self.reject_if(f"{stop} > end", "a tagged field exceeds the message")
+            for number, field in enumerate(tagged):
+                with self.block(f"{'elif' if number else 'if'} {tag} == {field.tag}:"):
+                    self._field(field, f"{target}.{field.name}")
+                    self.flush()
+                    problem = f"field {field.name} does not match the size of its tag"
+                    self.reject_if(f"p != {stop}", problem)
+            self.emit("else:")
+            self.emit(f"    p = {stop}")

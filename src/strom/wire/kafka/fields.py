@@ -4,7 +4,9 @@ Each returns a declaration, but claims to return the value that the field will h
 then compares the declaration with the annotation beside it.
 """
 
-from typing import Any, TypeVar, overload
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar, cast, overload
 
 from strom.wire.kafka.schema import (
     FRESH,
@@ -23,65 +25,63 @@ INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 
 S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Element(Generic[T]):
+    """A scalar as the element of an array, with the type of its values."""
+
+    scalar: Scalar
+
+
+STRING = Element[str](Scalar.STRING)
+INT8 = Element[int](Scalar.INT8)
+INT32 = Element[int](Scalar.INT32)
+INT64 = Element[int](Scalar.INT64)
 
 
 def _field(
     kind: Scalar | ArrayOf | type[Struct],
     versions: str,
-    default: Any,
+    default: T | Fresh | None,
     *,
     nullable: str = "none",
     ignorable: bool = False,
     tag: int | None = None,
-) -> Any:
+) -> T:
     in_versions, null_in = parse_versions(versions), parse_versions(nullable)
-    return Field("", kind, in_versions, null_in, default, ignorable, tag)
+    return cast("T", Field("", kind, in_versions, null_in, default, ignorable, tag))
 
 
 def boolean(
     versions: str = "0+", *, default: bool = False, ignorable: bool = False, tag: int | None = None
 ) -> bool:
     """Declare a boolean of one byte."""
-    field: bool = _field(Scalar.BOOLEAN, versions, default, ignorable=ignorable, tag=tag)
-    return field
+    return _field(Scalar.BOOLEAN, versions, default, ignorable=ignorable, tag=tag)
 
 
-def int8(
-    versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None
+def _integer(
+    kind: Scalar,
+    versions: str = "0+",
+    *,
+    default: int = 0,
+    ignorable: bool = False,
+    tag: int | None = None,
 ) -> int:
-    """Declare a signed integer of one byte."""
-    field: int = _field(Scalar.INT8, versions, default, ignorable=ignorable, tag=tag)
-    return field
+    """Declare a signed integer, of as many bits as the name says."""
+    return _field(kind, versions, default, ignorable=ignorable, tag=tag)
 
 
-def int16(
-    versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None
-) -> int:
-    """Declare a signed integer of two bytes; error codes are this."""
-    field: int = _field(Scalar.INT16, versions, default, ignorable=ignorable, tag=tag)
-    return field
-
-
-def int32(
-    versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None
-) -> int:
-    """Declare a signed integer of four bytes."""
-    field: int = _field(Scalar.INT32, versions, default, ignorable=ignorable, tag=tag)
-    return field
-
-
-def int64(
-    versions: str = "0+", *, default: int = 0, ignorable: bool = False, tag: int | None = None
-) -> int:
-    """Declare a signed integer of eight bytes."""
-    field: int = _field(Scalar.INT64, versions, default, ignorable=ignorable, tag=tag)
-    return field
+int8 = partial(_integer, Scalar.INT8)
+int16 = partial(_integer, Scalar.INT16)
+int32 = partial(_integer, Scalar.INT32)
+int64 = partial(_integer, Scalar.INT64)
 
 
 def uuid(versions: str = "0+", *, ignorable: bool = False, tag: int | None = None) -> Uuid:
     """Declare an id of 16 bytes; all zeros mean none."""
-    field: Uuid = _field(Scalar.UUID, versions, NO_UUID, ignorable=ignorable, tag=tag)
-    return field
+    return _field(Scalar.UUID, versions, NO_UUID, ignorable=ignorable, tag=tag)
 
 
 @overload
@@ -104,10 +104,7 @@ def string(
     tag: int | None = None,
 ) -> str | None:
     """Declare a string of at most 32767 bytes in UTF-8."""
-    field: str | None = _field(
-        Scalar.STRING, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
-    )
-    return field
+    return _field(Scalar.STRING, versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
 
 
 @overload
@@ -124,10 +121,7 @@ def blob(
     ignorable: bool = False,
 ) -> bytes | None:
     """Declare bytes that are opaque to the protocol."""
-    field: bytes | None = _field(
-        Scalar.BYTES, versions, default, nullable=nullable, ignorable=ignorable
-    )
-    return field
+    return _field(Scalar.BYTES, versions, default, nullable=nullable, ignorable=ignorable)
 
 
 def record_batches(versions: str = "0+", *, nullable: str = "0+") -> Any:
@@ -137,102 +131,39 @@ def record_batches(versions: str = "0+", *, nullable: str = "0+") -> Any:
 
 @overload
 def array(
-    element: type[S], versions: str = "0+", *, ignorable: bool = False, tag: int | None = None
-) -> list[S]: ...
+    element: type[T] | Element[T],
+    versions: str = "0+",
+    *,
+    ignorable: bool = False,
+    tag: int | None = None,
+) -> list[T]: ...
 @overload
 def array(
-    element: type[S],
+    element: type[T] | Element[T],
     versions: str = "0+",
     *,
     nullable: str,
     default: Fresh | None = FRESH,
     ignorable: bool = False,
-) -> list[S] | None: ...
+    tag: int | None = None,
+) -> list[T] | None: ...
 def array(
-    element: type[S],
+    element: Any,
     versions: str = "0+",
     *,
     nullable: str = "none",
     default: Fresh | None = FRESH,
     ignorable: bool = False,
     tag: int | None = None,
-) -> list[S] | None:
-    """Declare a list of structs; empty by default."""
-    kind = ArrayOf(element)
-    field: list[S] | None = _field(
-        kind, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
-    )
-    return field
-
-
-@overload
-def string_array(versions: str = "0+", *, ignorable: bool = False) -> list[str]: ...
-@overload
-def string_array(
-    versions: str = "0+",
-    *,
-    nullable: str,
-    default: Fresh | None = FRESH,
-    ignorable: bool = False,
-) -> list[str] | None: ...
-def string_array(
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: Fresh | None = FRESH,
-    ignorable: bool = False,
-) -> list[str] | None:
-    """Declare a list of strings; empty by default."""
-    kind = ArrayOf(Scalar.STRING)
-    field: list[str] | None = _field(
-        kind, versions, default, nullable=nullable, ignorable=ignorable
-    )
-    return field
-
-
-@overload
-def int32_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]: ...
-@overload
-def int32_array(
-    versions: str = "0+",
-    *,
-    nullable: str,
-    default: Fresh | None = FRESH,
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> list[int] | None: ...
-def int32_array(
-    versions: str = "0+",
-    *,
-    nullable: str = "none",
-    default: Fresh | None = FRESH,
-    ignorable: bool = False,
-    tag: int | None = None,
-) -> list[int] | None:
-    """Declare a list of four-byte integers, mostly partitions or brokers; empty by default."""
-    kind = ArrayOf(Scalar.INT32)
-    field: list[int] | None = _field(
-        kind, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
-    )
-    return field
-
-
-def int8_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
-    """Declare a list of one-byte integers; empty by default."""
-    field: list[int] = _field(ArrayOf(Scalar.INT8), versions, FRESH, ignorable=ignorable)
-    return field
-
-
-def int64_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
-    """Declare a list of eight-byte integers; empty by default."""
-    field: list[int] = _field(ArrayOf(Scalar.INT64), versions, FRESH, ignorable=ignorable)
-    return field
+) -> list[Any] | None:
+    """Declare a list of structs, or of one of the scalars above; empty by default."""
+    kind = ArrayOf(element.scalar if isinstance(element, Element) else element)
+    return _field(kind, versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
 
 
 def struct(kind: type[S], versions: str = "0+") -> S:
     """Declare a struct that is always present."""
-    field: S = _field(kind, versions, FRESH)
-    return field
+    return _field(kind, versions, FRESH)
 
 
 def optional_struct(
@@ -243,5 +174,4 @@ def optional_struct(
     tag: int | None = None,
 ) -> S | None:
     """Declare a struct that may be missing: a tagged one, or one that can be null."""
-    field: S | None = _field(kind, versions, None, nullable=nullable, tag=tag)
-    return field
+    return _field(kind, versions, None, nullable=nullable, tag=tag)

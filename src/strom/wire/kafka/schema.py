@@ -1,10 +1,10 @@
 """How a Kafka message is declared: as a class, once for all versions.
 
     class HeartbeatRequest(Request, api_key=12, versions="0-4", flexible="4+"):
-        group_id: str = string()
-        generation_id: int = int32()
-        member_id: str = string()
-        group_instance_id: str | None = string("3+", nullable="3+", default=None)
+        group_id: str = fields.string()
+        generation_id: int = fields.int32()
+        member_id: str = fields.string()
+        group_instance_id: str | None = fields.string("3+", nullable="3+", default=None)
 
 A field declares the versions that carry it (by default "0+"); in other versions it has its declared
 default. Versions in a nested struct apply within the versions of the field that holds it.

@@ -3,7 +3,7 @@
 Each begins with an int16: in a key the type of the record, in a value its version.
 """
 
-from strom.wire.kafka.fields import array, int8, int16, int32, int64, string, uuid
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Struct, Uuid
 
 SNAPSHOT_KEY = 0
@@ -14,38 +14,38 @@ VALUE_VERSION = 0
 class StateKey(Struct, versions="0"):
     """A share partition: the key of snapshots and of updates."""
 
-    group_id: str = string()
-    topic_id: Uuid = uuid()
-    partition: int = int32()
+    group_id: str = fields.string()
+    topic_id: Uuid = fields.uuid()
+    partition: int = fields.int32()
 
 
 class StateBatchValue(Struct):
     """A range of offsets with its delivery state."""
 
-    first_offset: int = int64()
-    last_offset: int = int64()
-    delivery_state: int = int8()
-    delivery_count: int = int16()
+    first_offset: int = fields.int64()
+    last_offset: int = fields.int64()
+    delivery_state: int = fields.int8()
+    delivery_count: int = fields.int16()
 
 
 class SnapshotValue(Struct, versions="0", flexible="0+"):
     """The whole state of a share partition."""
 
-    snapshot_epoch: int = int32()
-    state_epoch: int = int32()
-    leader_epoch: int = int32()
-    start_offset: int = int64()
-    delivery_complete_count: int = int32(default=-1, tag=0)
-    create_timestamp: int = int64()
-    write_timestamp: int = int64()
-    state_batches: list[StateBatchValue] = array(StateBatchValue)
+    snapshot_epoch: int = fields.int32()
+    state_epoch: int = fields.int32()
+    leader_epoch: int = fields.int32()
+    start_offset: int = fields.int64()
+    delivery_complete_count: int = fields.int32(default=-1, tag=0)
+    create_timestamp: int = fields.int64()
+    write_timestamp: int = fields.int64()
+    state_batches: list[StateBatchValue] = fields.array(StateBatchValue)
 
 
 class UpdateValue(Struct, versions="0", flexible="0+"):
     """What has changed since the last snapshot and the updates after it; replayed in order."""
 
-    snapshot_epoch: int = int32()
-    leader_epoch: int = int32()
-    start_offset: int = int64()
-    delivery_complete_count: int = int32(default=-1, tag=0)
-    state_batches: list[StateBatchValue] = array(StateBatchValue)
+    snapshot_epoch: int = fields.int32()
+    leader_epoch: int = fields.int32()
+    start_offset: int = fields.int64()
+    delivery_complete_count: int = fields.int32(default=-1, tag=0)
+    state_batches: list[StateBatchValue] = fields.array(StateBatchValue)

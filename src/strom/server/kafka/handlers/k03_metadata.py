@@ -8,9 +8,16 @@ allow it, and is ready in the same response. Versions: 0 an empty list means all
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
-from strom.server.kafka.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.registry import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    Needs,
+    Operation,
+    Outcome,
+    Resource,
+    handler,
+)
 from strom.wire.kafka.messages.k03_metadata import (
     MetadataRequest,
     MetadataRequestTopic,

@@ -7,7 +7,6 @@ from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k33_alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
 
@@ -30,12 +29,4 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
             only_check=request.validate_only,
         )
 
-    return AlterConfigsResponse(
-        responses=await change_each(
-            request.resources,
-            change,
-            lambda resource: AlterConfigsResourceResponse(
-                resource_type=resource.resource_type, resource_name=resource.resource_name
-            ),
-        )
-    )
+    return AlterConfigsResponse(responses=await change_each(request.resources, change))

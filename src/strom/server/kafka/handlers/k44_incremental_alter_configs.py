@@ -6,7 +6,6 @@ from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
-    AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
@@ -34,12 +33,4 @@ async def incremental_alter_configs(
             only_check=request.validate_only,
         )
 
-    return IncrementalAlterConfigsResponse(
-        responses=await change_each(
-            request.resources,
-            change,
-            lambda resource: AlterConfigsResourceResponse(
-                resource_type=resource.resource_type, resource_name=resource.resource_name
-            ),
-        )
-    )
+    return IncrementalAlterConfigsResponse(responses=await change_each(request.resources, change))

@@ -1,9 +1,15 @@
 """DescribeCluster, api key 60: the brokers and the cluster's id."""
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.authorized import CLUSTER_OPERATIONS
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.registry import (
+    CLUSTER_OPERATIONS,
+    Needs,
+    Operation,
+    Outcome,
+    Resource,
+    handler,
+)
 from strom.wire.kafka.messages.k60_describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

@@ -5,6 +5,7 @@ request is a full one. Versions: 1 client-generated member ids (KIP-1082), topic
 """
 
 import uuid
+from collections.abc import Iterable
 
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.records import by_topic
@@ -18,6 +19,7 @@ from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from strom.wire.kafka.schema import Uuid
 
 FIRST_VERSION_WITH_OWN_IDS = 1
 
@@ -57,7 +59,9 @@ def _response(answer: ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatRespon
         member_id=answer.member,
         member_epoch=answer.epoch,
         heartbeat_interval_ms=answer.interval_ms,
-        assignment=_assignment(answer.assignment),
+        assignment=(
+            None if answer.assignment is None else to_assignment(by_topic(answer.assignment))
+        ),
     )
 
 
@@ -69,12 +73,11 @@ def _owned(topics: list[TopicPartitions] | None) -> Partitions | None:
     )
 
 
-def _assignment(partitions: Partitions | None) -> Assignment | None:
-    if partitions is None:
-        return None
+def to_assignment(topics: Iterable[tuple[Uuid, Iterable[int]]]) -> Assignment:
+    """Partitions by the id of their topic, for members of consumer groups and of share groups."""
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=indexes)
-            for topic_id, indexes in by_topic(partitions)
+            TopicPartitions(topic_id=topic_id, partitions=list(indexes))
+            for topic_id, indexes in topics
         ]
     )

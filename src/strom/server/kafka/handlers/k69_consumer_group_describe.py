@@ -7,12 +7,11 @@ from collections.abc import Iterable
 
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.records import by_topic
-from strom.coordination.groups.consumer.values import ConsumerMember, TopicIdPartition
+from strom.coordination.groups.consumer.values import ConsumerMember
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.authorized import GROUP_OPERATIONS
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import GROUP_OPERATIONS, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k69_consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -21,6 +20,7 @@ from strom.wire.kafka.messages.k69_consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from strom.wire.kafka.schema import Uuid
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
@@ -85,22 +85,24 @@ def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> M
         subscribed_topic_names=sorted(subscription.topics),
         subscribed_topic_regex=subscription.pattern,
         # Partitions that are not revoked yet are still assigned.
-        assignment=_assignment({**member.current.assigned, **member.current.revoking}, context),
-        target_assignment=_assignment(group.target(member.id), context),
+        assignment=to_described_assignment(
+            by_topic({**member.current.assigned, **member.current.revoking}), context
+        ),
+        target_assignment=to_described_assignment(by_topic(group.target(member.id)), context),
         member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
     )
 
 
-def _assignment(partitions: Iterable[TopicIdPartition], context: Context) -> Assignment:
-    """Partitions by topic; deleted topics have no name and are omitted."""
-    found = [
-        (context.broker.topics_image.find_id(topic_id), indexes)
-        for topic_id, indexes in by_topic(partitions)
-    ]
+def to_described_assignment(
+    topics: Iterable[tuple[Uuid, Iterable[int]]], context: Context
+) -> Assignment:
+    """Partitions by topic, in consumer groups and share groups; deleted topics have no name and are
+    omitted.
+    """
     return Assignment(
         topic_partitions=[
-            TopicPartitions(topic_id=facts.id, topic_name=facts.name, partitions=indexes)
-            for facts, indexes in found
-            if facts is not None
+            TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(indexes))
+            for topic_id, indexes in topics
+            if (topic := context.broker.topics_image.find_id(topic_id)) is not None
         ]
     )

@@ -7,9 +7,15 @@ next page. Topics are ordered by name.
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal
-from strom.server.kafka.authorized import TOPIC_OPERATIONS
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.registry import (
+    TOPIC_OPERATIONS,
+    Needs,
+    Operation,
+    Outcome,
+    Resource,
+    handler,
+)
 from strom.wire.kafka.messages.k75_describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,

@@ -7,13 +7,12 @@ from strom.coordination.groups.share.group import NEW_EPOCH
 from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatResponse
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
+from strom.server.kafka.handlers.k68_consumer_group_heartbeat import to_assignment
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.server.kafka.share_acknowledging import MOST_MEMBER_ID_LENGTH
 from strom.wire.kafka.messages.k76_share_group_heartbeat import (
-    Assignment,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
-    TopicPartitions,
 )
 
 
@@ -46,22 +45,12 @@ async def share_group_heartbeat(
         return ShareGroupHeartbeatResponse(
             error_code=answered.code, error_message=answered.message or answered.code.text
         )
+    partitions = answered.partitions
     return ShareGroupHeartbeatResponse(
         member_id=answered.member,
         member_epoch=answered.epoch,
         heartbeat_interval_ms=answered.heartbeat_ms,
-        assignment=_assignment(answered),
-    )
-
-
-def _assignment(answered: ShareHeartbeatResponse) -> Assignment | None:
-    if answered.partitions is None:
-        return None
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id=topic_id, partitions=list(indexes))
-            for topic_id, indexes in answered.partitions.items()
-        ]
+        assignment=None if partitions is None else to_assignment(partitions.items()),
     )
 
 

@@ -1,18 +1,15 @@
 """ShareGroupDescribe, api key 77: state, members and partitions of share groups."""
 
 from strom.coordination.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupMember
-from strom.coordination.groups.share.records import Partitions
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.authorized import GROUP_OPERATIONS
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.handlers.k69_consumer_group_describe import to_described_assignment
+from strom.server.kafka.registry import GROUP_OPERATIONS, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k77_share_group_describe import (
-    Assignment,
     DescribedGroup,
     Member,
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
-    TopicPartitions,
 )
 
 
@@ -69,16 +66,5 @@ def _member(member: ShareGroupMember, context: Context) -> Member:
         client_id=member.subscription.client_id,
         client_host=member.subscription.client_host,
         subscribed_topic_names=list(member.subscription.topics),
-        assignment=Assignment(topic_partitions=_partitions(member.assigned.partitions, context)),
+        assignment=to_described_assignment(member.assigned.partitions.items(), context),
     )
-
-
-def _partitions(partitions: Partitions, context: Context) -> list[TopicPartitions]:
-    found = []
-    for topic_id, indexes in partitions.items():
-        topic = context.broker.topics_image.find_id(topic_id)
-        if topic is not None:
-            found.append(
-                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(indexes))
-            )
-    return found

@@ -1,43 +1,34 @@
 """DescribeGroups (15): the state and members of classic groups."""
 
-from strom.wire.kafka.fields import (
-    INT32_MIN,
-    array,
-    blob,
-    boolean,
-    int16,
-    int32,
-    string,
-    string_array,
-)
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DescribeGroupsRequest(Request, api_key=15, versions="0-6", flexible="5+"):
-    groups: list[str] = string_array()
-    include_authorized_operations: bool = boolean("3+")
+    groups: list[str] = fields.array(fields.STRING)
+    include_authorized_operations: bool = fields.boolean("3+")
 
 
 class DescribedGroupMember(Struct):
-    member_id: str = string()
-    group_instance_id: str | None = string("4+", nullable="0+", default=None, ignorable=True)
-    client_id: str = string()
-    client_host: str = string()
-    member_metadata: bytes = blob()
-    member_assignment: bytes = blob()
+    member_id: str = fields.string()
+    group_instance_id: str | None = fields.string("4+", nullable="0+", default=None, ignorable=True)
+    client_id: str = fields.string()
+    client_host: str = fields.string()
+    member_metadata: bytes = fields.blob()
+    member_assignment: bytes = fields.blob()
 
 
 class DescribedGroup(Struct):
-    error_code: int = int16()
-    error_message: str | None = string("6+", nullable="0+", default=None)
-    group_id: str = string()
-    group_state: str = string()
-    protocol_type: str = string()
-    protocol_data: str = string()
-    members: list[DescribedGroupMember] = array(DescribedGroupMember)
-    authorized_operations: int = int32("3+", default=INT32_MIN)
+    error_code: int = fields.int16()
+    error_message: str | None = fields.string("6+", nullable="0+", default=None)
+    group_id: str = fields.string()
+    group_state: str = fields.string()
+    protocol_type: str = fields.string()
+    protocol_data: str = fields.string()
+    members: list[DescribedGroupMember] = fields.array(DescribedGroupMember)
+    authorized_operations: int = fields.int32("3+", default=fields.INT32_MIN)
 
 
 class DescribeGroupsResponse(Response, api_key=15, versions="0-6", flexible="5+"):
-    throttle_time_ms: int = int32("1+", ignorable=True)
-    groups: list[DescribedGroup] = array(DescribedGroup)
+    throttle_time_ms: int = fields.int32("1+", ignorable=True)
+    groups: list[DescribedGroup] = fields.array(DescribedGroup)

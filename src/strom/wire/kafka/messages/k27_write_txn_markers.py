@@ -1,53 +1,46 @@
 """WriteTxnMarkers (27): write commit and abort markers to partitions."""
 
-from strom.wire.kafka.fields import (
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    int32_array,
-    int64,
-    string,
-)
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class WritableTxnMarkerTopic(Struct):
-    name: str = string()
-    partition_indexes: list[int] = int32_array()
+    name: str = fields.string()
+    partition_indexes: list[int] = fields.array(fields.INT32)
 
 
 class WritableTxnMarker(Struct):
-    producer_id: int = int64()
-    producer_epoch: int = int16()
-    transaction_result: bool = boolean()
+    producer_id: int = fields.int64()
+    producer_epoch: int = fields.int16()
+    transaction_result: bool = fields.boolean()
     """True to commit, False to abort."""
-    topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
-    coordinator_epoch: int = int32()
-    transaction_version: int = int8("2+", ignorable=True)
+    topics: list[WritableTxnMarkerTopic] = fields.array(WritableTxnMarkerTopic)
+    coordinator_epoch: int = fields.int32()
+    transaction_version: int = fields.int8("2+", ignorable=True)
 
 
 class WriteTxnMarkersRequest(Request, api_key=27, versions="1-2", flexible="1+"):
     """The markers to write; `kafka-transactions abort` ends hanging transactions with it (KIP-664)."""
 
-    markers: list[WritableTxnMarker] = array(WritableTxnMarker)
+    markers: list[WritableTxnMarker] = fields.array(WritableTxnMarker)
 
 
 class WritableTxnMarkerPartitionResult(Struct):
-    partition_index: int = int32()
-    error_code: int = int16()
+    partition_index: int = fields.int32()
+    error_code: int = fields.int16()
 
 
 class WritableTxnMarkerTopicResult(Struct):
-    name: str = string()
-    partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
+    name: str = fields.string()
+    partitions: list[WritableTxnMarkerPartitionResult] = fields.array(
+        WritableTxnMarkerPartitionResult
+    )
 
 
 class WritableTxnMarkerResult(Struct):
-    producer_id: int = int64()
-    topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
+    producer_id: int = fields.int64()
+    topics: list[WritableTxnMarkerTopicResult] = fields.array(WritableTxnMarkerTopicResult)
 
 
 class WriteTxnMarkersResponse(Response, api_key=27, versions="1-2", flexible="1+"):
-    markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
+    markers: list[WritableTxnMarkerResult] = fields.array(WritableTxnMarkerResult)

@@ -1,42 +1,35 @@
 """AlterConfigs (33): replace all settings of a topic or broker."""
 
-from strom.wire.kafka.fields import (
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    string,
-)
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class AlterableConfig(Struct):
-    name: str = string()
-    value: str | None = string(nullable="0+")
+    name: str = fields.string()
+    value: str | None = fields.string(nullable="0+")
 
 
 class AlterConfigsResource(Struct):
     """All settings of a resource; those not listed fall back to their defaults."""
 
-    resource_type: int = int8()
+    resource_type: int = fields.int8()
     """2: topic; 4: broker."""
-    resource_name: str = string()
-    configs: list[AlterableConfig] = array(AlterableConfig)
+    resource_name: str = fields.string()
+    configs: list[AlterableConfig] = fields.array(AlterableConfig)
 
 
 class AlterConfigsRequest(Request, api_key=33, versions="0-2", flexible="2+"):
-    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
-    validate_only: bool = boolean()
+    resources: list[AlterConfigsResource] = fields.array(AlterConfigsResource)
+    validate_only: bool = fields.boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    error_code: int = int16()
-    error_message: str | None = string(nullable="0+")
-    resource_type: int = int8()
-    resource_name: str = string()
+    error_code: int = fields.int16()
+    error_message: str | None = fields.string(nullable="0+")
+    resource_type: int = fields.int8()
+    resource_name: str = fields.string()
 
 
 class AlterConfigsResponse(Response, api_key=33, versions="0-2", flexible="2+"):
-    throttle_time_ms: int = int32()
-    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+    throttle_time_ms: int = fields.int32()
+    responses: list[AlterConfigsResourceResponse] = fields.array(AlterConfigsResourceResponse)

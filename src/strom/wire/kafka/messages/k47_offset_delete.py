@@ -1,39 +1,34 @@
 """OffsetDelete (47): delete committed offsets of a group."""
 
-from strom.wire.kafka.fields import (
-    array,
-    int16,
-    int32,
-    string,
-)
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class OffsetDeleteRequestPartition(Struct):
-    partition_index: int = int32()
+    partition_index: int = fields.int32()
 
 
 class OffsetDeleteRequestTopic(Struct):
-    name: str = string()
-    partitions: list[OffsetDeleteRequestPartition] = array(OffsetDeleteRequestPartition)
+    name: str = fields.string()
+    partitions: list[OffsetDeleteRequestPartition] = fields.array(OffsetDeleteRequestPartition)
 
 
 class OffsetDeleteRequest(Request, api_key=47, versions="0"):
-    group_id: str = string()
-    topics: list[OffsetDeleteRequestTopic] = array(OffsetDeleteRequestTopic)
+    group_id: str = fields.string()
+    topics: list[OffsetDeleteRequestTopic] = fields.array(OffsetDeleteRequestTopic)
 
 
 class OffsetDeleteResponsePartition(Struct):
-    partition_index: int = int32()
-    error_code: int = int16()
+    partition_index: int = fields.int32()
+    error_code: int = fields.int16()
 
 
 class OffsetDeleteResponseTopic(Struct):
-    name: str = string()
-    partitions: list[OffsetDeleteResponsePartition] = array(OffsetDeleteResponsePartition)
+    name: str = fields.string()
+    partitions: list[OffsetDeleteResponsePartition] = fields.array(OffsetDeleteResponsePartition)
 
 
 class OffsetDeleteResponse(Response, api_key=47, versions="0"):
-    error_code: int = int16()
-    throttle_time_ms: int = int32()
-    topics: list[OffsetDeleteResponseTopic] = array(OffsetDeleteResponseTopic)
+    error_code: int = fields.int16()
+    throttle_time_ms: int = fields.int32()
+    topics: list[OffsetDeleteResponseTopic] = fields.array(OffsetDeleteResponseTopic)

@@ -1,63 +1,51 @@
 """ConsumerGroupDescribe (69): the state and members of consumer groups."""
 
-from strom.wire.kafka.fields import (
-    INT32_MIN,
-    array,
-    boolean,
-    int8,
-    int16,
-    int32,
-    int32_array,
-    string,
-    string_array,
-    struct,
-    uuid,
-)
+from strom.wire.kafka import fields
 from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class ConsumerGroupDescribeRequest(Request, api_key=69, versions="0-1", flexible="0+"):
-    group_ids: list[str] = string_array()
-    include_authorized_operations: bool = boolean()
+    group_ids: list[str] = fields.array(fields.STRING)
+    include_authorized_operations: bool = fields.boolean()
 
 
 class TopicPartitions(Struct):
-    topic_id: Uuid = uuid()
-    topic_name: str = string()
-    partitions: list[int] = int32_array()
+    topic_id: Uuid = fields.uuid()
+    topic_name: str = fields.string()
+    partitions: list[int] = fields.array(fields.INT32)
 
 
 class Assignment(Struct):
-    topic_partitions: list[TopicPartitions] = array(TopicPartitions)
+    topic_partitions: list[TopicPartitions] = fields.array(TopicPartitions)
 
 
 class Member(Struct):
-    member_id: str = string()
-    instance_id: str | None = string(nullable="0+", default=None)
-    rack_id: str | None = string(nullable="0+", default=None)
-    member_epoch: int = int32()
-    client_id: str = string()
-    client_host: str = string()
-    subscribed_topic_names: list[str] = string_array()
-    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
-    assignment: Assignment = struct(Assignment)
-    target_assignment: Assignment = struct(Assignment)
-    member_type: int = int8("1+", default=-1, ignorable=True)
+    member_id: str = fields.string()
+    instance_id: str | None = fields.string(nullable="0+", default=None)
+    rack_id: str | None = fields.string(nullable="0+", default=None)
+    member_epoch: int = fields.int32()
+    client_id: str = fields.string()
+    client_host: str = fields.string()
+    subscribed_topic_names: list[str] = fields.array(fields.STRING)
+    subscribed_topic_regex: str | None = fields.string(nullable="0+", default=None)
+    assignment: Assignment = fields.struct(Assignment)
+    target_assignment: Assignment = fields.struct(Assignment)
+    member_type: int = fields.int8("1+", default=-1, ignorable=True)
     """-1: unknown; 0: classic; 1: consumer."""
 
 
 class DescribedGroup(Struct):
-    error_code: int = int16()
-    error_message: str | None = string(nullable="0+", default=None)
-    group_id: str = string()
-    group_state: str = string()
-    group_epoch: int = int32()
-    assignment_epoch: int = int32()
-    assignor_name: str = string()
-    members: list[Member] = array(Member)
-    authorized_operations: int = int32(default=INT32_MIN)
+    error_code: int = fields.int16()
+    error_message: str | None = fields.string(nullable="0+", default=None)
+    group_id: str = fields.string()
+    group_state: str = fields.string()
+    group_epoch: int = fields.int32()
+    assignment_epoch: int = fields.int32()
+    assignor_name: str = fields.string()
+    members: list[Member] = fields.array(Member)
+    authorized_operations: int = fields.int32(default=fields.INT32_MIN)
 
 
 class ConsumerGroupDescribeResponse(Response, api_key=69, versions="0-1", flexible="0+"):
-    throttle_time_ms: int = int32()
-    groups: list[DescribedGroup] = array(DescribedGroup)
+    throttle_time_ms: int = fields.int32()
+    groups: list[DescribedGroup] = fields.array(DescribedGroup)
