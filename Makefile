@@ -62,7 +62,7 @@ bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and Rabbi
 	$(BIN)/python -m benchmarks.registry
 	$(BIN)/python -m benchmarks.restart
 
-explore: install kafka  ## the laws once more, with examples that nobody has tried yet
+explore: install kafka  ## the laws again, with new random examples
 	$(BIN)/pytest -m "hypothesis and not soak" --hypothesis-profile=explore
 
 soak: install kafka explore  ## the long runs

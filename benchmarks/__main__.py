@@ -93,7 +93,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers are stopped
     for measurement in _measure(options.only or list(MEASURES), scale):
         run.measurements.append(measurement)
-        save(run, path)  # what is measured is kept, whatever happens to the next one
+        save(run, path)  # what is measured is kept, also if the next one fails
     _show(run, options)
     print(f"The figures are in {path.relative_to(ROOT)}.", file=sys.stderr)
     return 0

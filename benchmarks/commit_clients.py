@@ -111,7 +111,7 @@ class _Committer:
         self._answered = 0
 
     def commit_all(self) -> None:
-        """All the others, with some of them under way at the same time."""
+        """All the others, with some of them in flight at the same time."""
         for offset in range(self.commits):
             self._wait_for(offset - _UNDER_WAY)
             self._consumer.commit(

@@ -219,5 +219,5 @@ def growth(run: Run) -> list[Growth]:
 
 def _flat(metric: str) -> Target | None:
     if metric == "resident":
-        return None  # partitions may cost memory; that they cost little is told by the figure
+        return None  # partitions may cost memory; the figure shows that they cost little
     return FLAT_RATE if METRICS[metric].more_is_better else FLAT_COST

@@ -67,7 +67,7 @@ _JOIN = 0
 
 
 class Line:
-    """One connection with one request under way at a time."""
+    """One connection with one request in flight at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -147,7 +147,7 @@ class ClassicMember:
                 return
 
     async def heartbeat(self) -> bool:
-        """Whoever is told of a rebalance joins again."""
+        """A member joins again when a rebalance begins."""
         request = HeartbeatRequest(group_id=self.group, generation_id=self.epoch, member_id=self.id)
         answer = await self.line.call(request, 4, HeartbeatResponse)
         if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -185,7 +185,7 @@ class ClassicMember:
     async def _sync(self, joined: JoinGroupResponse) -> bool:
         assignments = [
             SyncGroupRequestAssignment(member_id=one.member_id, assignment=self._share(at))
-            for at, one in enumerate(joined.members)  # only the leader is told of any
+            for at, one in enumerate(joined.members)  # only the leader gets any
         ]
         request = SyncGroupRequest(
             group_id=self.group,
@@ -230,7 +230,7 @@ class NewMember:
         await self._beat(epoch=_JOIN)
 
     async def heartbeat(self) -> bool:
-        """Say what the member holds, and be told what it shall hold."""
+        """Report the member's partitions, and get its assignment."""
         before = self.epoch, self._held
         await self._beat(epoch=self.epoch)
         return before != (self.epoch, self._held)
@@ -265,7 +265,7 @@ class RebalanceTimes(NamedTuple):
 
     join_ms: float
     leave_ms: float | None
-    """None if nobody was left to rebalance."""
+    """None if no member was left to rebalance."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Rebalances:
         leaving: Member | None = None,
     ) -> float:
         """Let members join or one leave, and give the milliseconds until all are stable again."""
-        # In a classic group the leader gives everyone one partition, and lets the others rest.
+        # In a classic group the leader assigns one partition to each member, and the others to none.
         wanted = self.members if self.new_protocol else len(members)
         change = _Change(members, wanted, after=max((one.epoch for one in members), default=0))
         async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
@@ -324,7 +324,7 @@ class Rebalances:
 
 
 class _Change:
-    """From the moment that somebody joins or leaves until all members are stable in a later epoch."""
+    """From the moment that a member joins or leaves until all members are stable in a later epoch."""
 
     def __init__(self, members: Sequence[Member], wanted: int, after: int) -> None:
         self.milliseconds = 0.0

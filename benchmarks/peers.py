@@ -103,7 +103,7 @@ class Peer:
 
     def _has_all_partitions(self, topic: str, partitions: int) -> bool:
         # Kafka says that a topic is created before it can take records for it. And a client that
-        # has once been told so believes it for as long as it is asked again and again.
+        # has received that response once repeats it for as long as it is polled.
         asked = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(partitions)}
         admin = self._new_admin()
         try:

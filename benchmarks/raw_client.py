@@ -1,6 +1,6 @@
 """A client that sends ready-made requests and does nothing else, so that it is not what is measured.
 
-Every connection has one request under way and sends its next one when the answer has come.
+Every connection has one request in flight and sends its next one when the response has come.
 """
 
 import random

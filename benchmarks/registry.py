@@ -11,7 +11,6 @@ import http.client
 import json
 import random
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 from benchmarks import machine
 from strom.registry.client import CONTENT_TYPE, RegistryClient
+from strom.supervision.child_process import ChildProcess
 from strom.testing import BrokerProcess
 
 SCHEMAS = 200
@@ -75,14 +75,8 @@ def main() -> int:
 def registry_at(servers: str) -> Iterator[str]:
     """A registry in a process of its own; its address."""
     command = [sys.executable, "-m", "strom", "registry", "-b", servers, "--port", "0", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        yield json.loads(process.stdout.readline())["registry_url"]
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
+    with contextlib.closing(ChildProcess("the registry", command)) as registry:
+        yield json.loads(registry.start())["registry_url"]
 
 
 def schema(number: int) -> str:
@@ -141,7 +135,7 @@ def steady(url: str, case: str, rate: int, seconds: float, request: Callable[[],
 
 
 def one_by_one(url: str, count: int) -> Times:
-    """Register new schemas one after the other: each is safe on disk before it is answered."""
+    """Register new schemas one after the other: each is durable before the response."""
     times = []
     with contextlib.closing(connection(url)) as asking:
         for number in range(count):

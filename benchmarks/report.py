@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
 
 def tables(run: Run) -> Iterator[Table]:
-    """Everything that a run tells."""
+    """Everything that a run has measured."""
     for area in run.areas():
         if area in (GROWTH_SMALL, GROWTH_LARGE):
             continue

@@ -1,4 +1,4 @@
-"""What every measurement is given: how much to do, and where to tell how far it is."""
+"""What every measurement is given: how much to do, and where to report progress."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def is_root() -> bool:
-    """Whether we may install, and have to run servers as somebody else."""
+    """Whether we may install, and have to run servers as another user."""
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 

@@ -228,7 +228,7 @@ class RealKafka:
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on at the moment."""
+    """A port of this machine that no process listens on at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

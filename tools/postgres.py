@@ -71,7 +71,7 @@ class RealPostgres:
         self.settings = {**SETTINGS, **(settings or {})}
         self.user = _USER
         self.password = password
-        """With one, clients have to know it (SCRAM); without, everyone is trusted."""
+        """With one, clients have to know it (SCRAM); without, every client is trusted."""
         self.port = 0
         self.database = _USER
         self._folder: Path | None = None
@@ -132,7 +132,7 @@ class RealPostgres:
         command = [str(program), *arguments]
         if debian.is_root():
             command = ["runuser", "-u", _USER, "--", *command]
-        # Not a pipe: the server inherits it, and whoever reads it to the end would wait forever.
+        # Not a pipe: the server inherits it, and a reader would wait for its end forever.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output

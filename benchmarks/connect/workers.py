@@ -1,16 +1,16 @@
 """Workers of both kinds, each in a process of its own, and their connectors by REST."""
 
 import json
-import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from benchmarks.peers import KAFKA_HEAP, KAFKA_JVM_FLAGS
+from strom.supervision.child_process import ChildProcess
 from tools.kafka_connect import RealConnect
 
 _READY_S = 60
@@ -32,7 +32,7 @@ class Worker:
                 self._ask("PUT", f"/connectors/{name}/config", dict(config))
                 return
             except urllib.error.HTTPError as error:
-                # 409: the workers are just sharing out their work.
+                # 409: the workers are rebalancing.
                 if error.code != 409 or time.monotonic() > deadline:
                     raise RuntimeError(error.read().decode()) from error
                 time.sleep(0.2)
@@ -65,15 +65,9 @@ def strom_worker(servers: str) -> Iterator[Worker]:
     """A worker of strom's on that broker."""
     command = [sys.executable, "-m", "strom", "connect", "worker", "--bootstrap-server", servers]
     options = [f"--set={name}={value}" for name, value in SETTINGS.items()]
-    process = subprocess.Popen(
-        [*command, "--port", "0", "--json", *options], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        yield Worker(json.loads(process.stdout.readline())["connect_url"])
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+    worker = ChildProcess("the worker", [*command, "--port", "0", "--json", *options])
+    with closing(worker):
+        yield Worker(json.loads(worker.start())["connect_url"])
 
 
 @contextmanager

@@ -116,7 +116,7 @@ def _publish(
 
 
 def latencies_ms(url: str, *, persistent: bool, count: int = 2000) -> tuple[float, float]:
-    """p50 and p99 from publishing to delivery, one message under way."""
+    """p50 and p99 from publishing to delivery, one message in flight."""
     queue = f"latency-{secrets.token_hex(4)}"
     with pika.BlockingConnection(pika.URLParameters(url)) as control:
         channel = control.channel()

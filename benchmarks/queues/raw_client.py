@@ -118,7 +118,7 @@ def publish(connection: RawConnection, one: bytes, count: int, *, confirms: bool
 
 
 def _confirmed(connection: RawConnection) -> Iterator[int]:
-    """How many were confirmed so far; single confirms are counted, multiple ones tell the number."""
+    """How many were confirmed so far; single confirms are counted, multiple ones carry the number."""
     received = b""
     total = 0
     singles: set[int] = set()
