@@ -25,6 +25,13 @@ from tools import debian
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 _USER = "rabbitmq"
 _START_DEADLINE_S = 60
+_WATCHER = """
+read -r _
+kill -9 "-$0"
+for _ in 1 2 3 4 5; do sleep 1; epmd -kill | grep -q "not allowed" || break; done
+rm -rf "$1"
+"""
+"""Ends a node and its port mapper, which refuses to end until it has noticed that the node is gone."""
 
 
 class UnavailableError(Exception):
@@ -57,6 +64,7 @@ class RealRabbitMQ:
         self._folder: Path | None = None
         self._environment: dict[str, str] = {}
         self._server: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -105,6 +113,7 @@ class RealRabbitMQ:
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
                 )
+            self._watch(self._server, self._folder)
             self._wait_until_started()
         except BaseException:
             self.stop()
@@ -135,6 +144,17 @@ class RealRabbitMQ:
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
         }
 
+    def _watch(self, server: "subprocess.Popen[bytes]", folder: Path) -> None:
+        """Should this process be killed, the watcher's input closes, and it ends the node."""
+        self._watcher = subprocess.Popen(
+            ["sh", "-c", _WATCHER, str(server.pid), str(folder)],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
     def _wait_until_started(self) -> None:
         assert self._server is not None
         assert self._folder is not None
@@ -157,6 +177,10 @@ class RealRabbitMQ:
 
     def stop(self) -> None:
         """End it and its port mapper, and remove its data. Stopping twice is harmless."""
+        if self._watcher is not None:
+            self._watcher.kill()
+            self._watcher.communicate()
+            self._watcher = None
         if self._server is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._server.pid, signal.SIGKILL)

@@ -54,7 +54,7 @@ def batch(
 
 
 def with_bytes_at(data: bytes, position: int, new: bytes, *, fix_checksum: bool = True) -> bytes:
-    """The batch with some bytes replaced, and by default signed anew."""
+    """The batch with some bytes replaced, and by default with a new checksum."""
     changed = bytearray(data)
     changed[position : position + len(new)] = new
     if fix_checksum:

@@ -43,7 +43,7 @@ def create_topic(
 def wait_for_partitions(client: RawClient, name: str, partitions: int) -> Any:
     """Wait until this many partitions serve requests, and return the topic's metadata.
 
-    Kafka describes a partition a little before it leads it, so only a request to it tells.
+    Kafka describes a partition a little before it leads it, so only a request to it shows that.
     """
     deadline = time.monotonic() + _DEADLINE_S
     while not _all_serve(client, name, partitions):

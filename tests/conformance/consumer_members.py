@@ -17,7 +17,7 @@ Owned = dict[uuid.UUID, set[int]]
 
 
 class ConsumerMember:
-    """One member, with what it was told last. It has what it was told, unless it is set otherwise."""
+    """One member, with its last assignment. It owns what it was assigned, unless it is set otherwise."""
 
     def __init__(self, client: RawClient, group: str, instance: str | None = None) -> None:
         self.client = client
@@ -104,7 +104,7 @@ class ConsumerMember:
 
 
 def settle(*members: ConsumerMember, rounds: int = 4) -> None:
-    """Let everyone send heartbeats until all have what they shall have."""
+    """Let all members send heartbeats until each owns its target assignment."""
     for _ in range(rounds):
         for member in members:
             member.heartbeat()

@@ -15,7 +15,7 @@ DIFFERENCES: dict[str, str] = {
     f"{_UNREADABLE}[strom-records that are noise]": _OPAQUE,
     f"{_UNREADABLE}[strom-nothing but noise]": _OPAQUE,
     "test_an_older_epoch_aborts_what_is_ongoing": (
-        "a producer that is fenced already must not disturb the one that took its place: it is told so"
+        "a producer that is fenced already must not disturb the one that fenced it: it gets an error"
     ),
     "test_the_brokers_say_overrides_what_a_producer_claims": _OPAQUE,
 }

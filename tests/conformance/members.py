@@ -46,7 +46,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class GroupMember:
-    """One member, with what it was told last."""
+    """One member, with the last response that it got."""
 
     def __init__(self, address: str, group: str, instance: str | None = None) -> None:
         self.client = RawClient(address)
@@ -90,7 +90,7 @@ class GroupMember:
         return self.end_join(version=version)
 
     def get_id(self) -> None:
-        """Be told an id, as every new member that is not static."""
+        """Get an id, as every new member that is not static."""
         answer = self.ask_to_join()
         assert answer.error_code == ErrorCode.member_id_required, answer
 

@@ -33,6 +33,7 @@ class RawClient:
     def __init__(self, bootstrap_servers: str, timeout_s: float = 30) -> None:
         host, port = bootstrap_servers.rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout_s)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_ids = itertools.count(1)
 
     def __enter__(self) -> Self:

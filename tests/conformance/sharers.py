@@ -44,7 +44,7 @@ def set_group_configs(client: RawClient, group: str, configs: Mapping[str, str])
 
 
 class Sharer:
-    """One member of a share group, with what it was told last."""
+    """One member of a share group, with its last assignment."""
 
     def __init__(self, address: str, group: str) -> None:
         self.client = RawClient(address)

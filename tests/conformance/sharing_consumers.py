@@ -1,4 +1,4 @@
-"""Steps of tests in which real consumers share a topic, whatever the protocol of their group."""
+"""Steps of tests in which real consumers share a topic, with either protocol of their group."""
 
 import time
 

@@ -371,7 +371,7 @@ def test_a_wrong_epoch_is_fenced_and_the_group_goes_on(
         assert answer.error_code == ErrorCode.fenced_member_epoch
     member.heartbeat()
     assert member.join(topic).member_epoch == 2, (
-        "whoever was fenced joins again, and keeps its place"
+        "a fenced member joins again, and keeps its assignment"
     )
 
 
@@ -436,12 +436,12 @@ def test_a_static_member_gets_back_what_it_had(
     gone = member.leave(STATIC_LEAVE)
     assert (gone.error_code, gone.member_epoch) == (OK, STATIC_LEAVE)
     settle(other)
-    assert other.count(topic) == 2, "nobody else gets it"
+    assert other.count(topic) == 2, "no other member gets it"
     back = new_member("one")
     assert back.join(topic).member_epoch == other.epoch
     assert back.owns == had
     assert member.send().error_code == ErrorCode.fenced_instance_id
-    assert describe(client, member.group).group_epoch == other.epoch, "nothing was shared out anew"
+    assert describe(client, member.group).group_epoch == other.epoch, "nothing was assigned again"
 
 
 def test_an_instance_id_has_one_owner(new_member: NewMember, make_topic: MakeTopic) -> None:

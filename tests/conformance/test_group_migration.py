@@ -116,7 +116,7 @@ def test_a_group_at_work_moves_up_and_down(
     assert member.join(topic).assignment.topic_partitions == (), "the classic member has all"
     assert {one.member_type for one in describe(client, member.group).members} == {0, 1}
 
-    # The classic member is told to join again, and gives up one of its partitions.
+    # The classic member has to join again, and gives up one of its partitions.
     assert classic.heartbeat() == ErrorCode.rebalance_in_progress
     classic.protocols = [(RANGE, wants(topic, 0, 1))]
     joined = classic.join()

@@ -58,7 +58,7 @@ def commit(
 
 
 def by_nobody(group: str, *topics: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a commit by someone who is not a member."""
+    """The fields of a commit by a client that is not a member."""
     return {
         "group_id": group,
         "generation_id_or_member_epoch": -1,

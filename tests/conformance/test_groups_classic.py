@@ -1,4 +1,4 @@
-"""Classic groups on the wire: who belongs together, who is told what, and who is refused."""
+"""Classic groups on the wire: membership, responses and errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -123,7 +123,7 @@ def test_only_the_leader_gets_all_members(client: RawClient, new_member: NewMemb
     assert follower.members == ()
     described = describe(client, first.group)
     assert (described.group_state, described.protocol_data) == ("CompletingRebalance", "")
-    # Subscriptions are not told meanwhile, but whoever had a share still has it.
+    # Subscriptions are not described meanwhile, but members keep their assignments.
     assert {
         (one.member_id, one.member_metadata, one.member_assignment) for one in described.members
     } == {

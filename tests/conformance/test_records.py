@@ -1,4 +1,4 @@
-"""Records come back as they were sent, whatever they hold and however they were packed."""
+"""Records come back as they were sent, with any content and any compression."""
 
 import time
 from collections.abc import Callable

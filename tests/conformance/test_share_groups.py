@@ -1,4 +1,4 @@
-"""Share groups (KIP-932): who is in them, and what they are told."""
+"""Share groups (KIP-932): their members, and what these are assigned."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Where share groups are in their partitions: told, moved and forgotten by hand."""
+"""Where share groups are in their partitions: described, reset and deleted by hand."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -48,7 +48,7 @@ def commit(producer: Producer, group: str, topic: Topic, offset: int, **changes:
 
 
 def stable(client: RawClient, group: str, topic: Topic) -> tuple[ErrorCode, int]:
-    """What a consumer that wants stable offsets is told."""
+    """What a consumer that requires stable offsets gets."""
     wanted = [fetch_fields(group, [(topic, [0])])]
     (answer,) = client.call("offset_fetch", 9, groups=wanted, require_stable=True).groups
     one = answer.topics[0].partitions[0]

@@ -85,6 +85,6 @@ def channel(connect: Callable[..., pika.BlockingConnection]):
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> Callable[..., str]:
-    """Names that nobody else uses, telling which test they belong to."""
+    """Unused names, which begin with the name of their test."""
     test = re.sub(r"[^a-zA-Z0-9]+", "-", request.node.name)[:60].strip("-")
     return lambda what="q": f"{test}-{what}-{next(_numbers)}"

@@ -1,4 +1,4 @@
-"""Chance, with a seed that is told, so that a failure can be had again."""
+"""Chance, with a seed that is printed, so that a failure can be repeated."""
 
 import os
 import random

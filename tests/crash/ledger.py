@@ -27,7 +27,7 @@ class Ledger:
     refused: list[tuple[bytes, str]] = field(default_factory=list)
 
     def note_sent(self, partition: int, value: bytes) -> None:
-        """A record is on its way."""
+        """A record is in flight."""
         self.sent.setdefault(partition, []).append(value)
 
     def note_answer(self, error: Any, message: Any) -> None:

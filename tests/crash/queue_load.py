@@ -147,7 +147,7 @@ class QueueLoad:
     # --- the two sides -------------------------------------------------------------------------
 
     def _go_on(self, work: Callable[[RawClient], Iterator[None]]) -> None:
-        """Work until told to stop, with a new connection after every crash."""
+        """Work until stopped, with a new connection after every crash."""
         while self._is_wanted(work):
             try:
                 client = RawClient(self._url())

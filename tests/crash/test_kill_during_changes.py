@@ -89,7 +89,7 @@ def check(server: BrokerProcess, changes: Changes) -> None:
     topics = admin.list_topics(timeout=ANSWER_SECONDS).topics
     assert set(changes.existing) <= set(topics), "an answered creation is lost"
     assert not changes.gone & set(topics), "a deleted topic came back"
-    assert set(topics) <= set(changes.existing) | changes.in_doubt, "a topic nobody made"
+    assert set(topics) <= set(changes.existing) | changes.in_doubt, "a topic that was not created"
     for topic in topics.values():
         assert all(partition.leader >= 0 for partition in topic.partitions.values())
     for name, retention_ms in changes.existing.items():

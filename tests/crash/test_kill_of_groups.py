@@ -48,7 +48,7 @@ class Committer:
                 places = [TopicPartition(TOPIC, 0, offset)]
                 (done,) = self._consumer.commit(offsets=places, asynchronous=False)
             except KafkaException:
-                continue  # nobody knows whether it was written; the next one is higher
+                continue  # unknown whether it was written; the next one is higher
             if done.error is None:
                 self.acked = offset
 
@@ -60,7 +60,7 @@ class Committer:
 
 
 def committed(address: str, group: str) -> int:
-    """What a client that knows nothing is told."""
+    """What a new client gets."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group})
     try:
         (found,) = consumer.committed([TopicPartition(TOPIC, 0)], timeout=30)
@@ -119,7 +119,7 @@ def test_a_group_reads_on_over_kills(chance, protocol):
             messages = consumer.consume(50, 0.5)
             read += [int(message.value()) for message in messages if message.error() is None]
             if messages:
-                # One at a time: librdkafka sends commits that were under way in a kill again, late.
+                # One at a time: librdkafka sends commits that were in flight at a kill again, late.
                 consumer.commit(asynchronous=False)
             if kill_at and len(read) > kill_at[0]:
                 kill_at.pop(0)

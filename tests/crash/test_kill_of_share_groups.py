@@ -60,7 +60,7 @@ def consumer_of(address: str) -> ShareConsumer:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_accepted_records_never_come_again_and_the_others_do(chance):
-    """Only what the broker confirmed counts as accepted; of the rest nobody knows."""
+    """Only what the broker confirmed counts as accepted; the rest is in doubt."""
     confirmed: set[int] = set()
     with BrokerProcess(settings=SETTINGS) as server:
         address = server.bootstrap_servers

@@ -64,7 +64,7 @@ def bounded(work: Callable[[], None]) -> None:
 
 
 class Copier:
-    """Reads, transforms and writes in transactions, as the books of Kafka's clients tell to."""
+    """Reads, transforms and writes in transactions, as Kafka's clients document it."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -82,7 +82,7 @@ class Copier:
                 "reconnect.backoff.max.ms": 200,
             }
         )
-        # Its own partitions, without a group's sharing out: only the offsets are the group's.
+        # Its own partitions, not assigned by a group: only the offsets are the group's.
         self._places = [TopicPartition(SOURCE, index) for index in range(PARTITIONS)]
         self._producer = self._new_producer()
         self._rewind()

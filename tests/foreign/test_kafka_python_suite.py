@@ -41,9 +41,9 @@ def test_kafka_pythons_own_tests_pass(sources: str, broker_number_zero: str) -> 
     outcome = kafka_python_tests.run(broker_number_zero)
     failed = kafka_python_tests.failed(outcome.stdout)
     if len(failed) == 1:
-        # kafka-python 3.0.12 loses a wish for metadata that comes while an answer is on its way, and
+        # kafka-python 3.0.12 loses a request for metadata that is made while a response is in flight, and
         # joins that are not answered within one poll; its consumer then sits idle until the test's
-        # timeout. The real Kafka shows the same, so one test may try once more.
+        # timeout. The real Kafka shows the same, so one test may be retried.
         again = kafka_python_tests.run(broker_number_zero, failed)
         assert again.returncode == 0, outcome.stdout[-5000:] + again.stdout[-5000:]
     else:

@@ -1,9 +1,9 @@
-"""Kafka Streams counts words exactly once, whoever is killed meanwhile."""
+"""Kafka Streams counts words exactly once, when the broker or the program is killed meanwhile."""
 
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -61,17 +61,6 @@ def jars() -> None:
         pytest.skip(f"no Kafka Streams: {reason}")
 
 
-@pytest.fixture
-def own_broker(target: Target) -> Iterator[str]:
-    """The address of a fresh broker of the target's kind: the example's topics have fixed names."""
-    if target.name == "kafka":
-        with kafka.RealKafka() as node:
-            yield node.bootstrap_servers
-    else:
-        with BrokerProcess(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-            yield broker.bootstrap_servers
-
-
 def count_through(
     bootstrap_servers: str, folder: Path, disturb: Callable[[WordCount], None], disturbances: int
 ) -> None:
@@ -97,7 +86,7 @@ def count_through(
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_words_are_counted_exactly_once_though_the_counter_is_killed(
-    own_broker: str, tmp_path: Path
+    target: Target, tmp_path: Path
 ) -> None:
     kept = iter([True, False])
 
@@ -107,7 +96,7 @@ def test_words_are_counted_exactly_once_though_the_counter_is_killed(
             example.forget_state()  # so the broker has to end the open transaction by its timeout
         example.start()
 
-    count_through(own_broker, tmp_path, kill, disturbances=2)
+    count_through(target.bootstrap_servers, tmp_path, kill, disturbances=2)
 
 
 @pytest.mark.slow

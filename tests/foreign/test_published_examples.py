@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from strom.testing import BrokerProcess
 from tests.conftest import Target
 from tools import kafka, published_examples
 
@@ -22,14 +21,9 @@ PATIENCE_SECONDS = 40
 
 
 @pytest.fixture
-def own_broker(target: Target) -> Iterator[str]:
-    """The address of a fresh broker of the target's kind: topics and groups have fixed names."""
-    if target.name == "kafka":
-        with kafka.RealKafka() as node:
-            yield node.bootstrap_servers
-    else:
-        with BrokerProcess(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-            yield broker.bootstrap_servers
+def address(target: Target) -> str:
+    """The address of the broker that all tests share: no two examples name the same topic or group."""
+    return target.bootstrap_servers
 
 
 def published(find: Callable[[str], str], containing: str) -> str:
@@ -104,32 +98,32 @@ def running(program: str) -> Iterator[Running]:
 
 
 @pytest.mark.slow
-def test_kafka_pythons_consumer_in_a_group(own_broker: str) -> None:
+def test_kafka_pythons_consumer_in_a_group(address: str) -> None:
     example = published(published_examples.kafka_python, "group_id='my_favorite_group'")
-    create_topic(own_broker, "my_favorite_topic")
-    producer = Producer({"bootstrap.servers": own_broker})
+    create_topic(address, "my_favorite_topic")
+    producer = Producer({"bootstrap.servers": address})
 
     def send() -> None:  # it reads only what comes after it has joined
         producer.produce("my_favorite_topic", "hello")
         producer.flush(10)
 
-    with running(for_kafka_python(example, own_broker)) as program:
+    with running(for_kafka_python(example, address)) as program:
         assert program.prints("value=b'hello'", meanwhile=send), program.output
 
 
 @pytest.mark.slow
-def test_kafka_pythons_transactions_and_their_reader(own_broker: str) -> None:
+def test_kafka_pythons_transactions_and_their_reader(address: str) -> None:
     write = published(published_examples.kafka_python, "transactional_id='fizzbuzz'")
     read = published(published_examples.kafka_python, "isolation_level=IsolationLevel")
-    create_topic(own_broker, "txn_topic")
+    create_topic(address, "txn_topic")
 
     def write_once() -> (
         None
     ):  # again and again: the reader reads only what comes after it has begun
-        with running(for_kafka_python(write, own_broker)) as writer:
+        with running(for_kafka_python(write, address)) as writer:
             assert writer.ends_well(), writer.output
 
-    with running(for_kafka_python(read, own_broker)) as reader:
+    with running(for_kafka_python(read, address)) as reader:
         assert reader.prints("value=b'yes'", meanwhile=write_once), reader.output
         before = reader.output.count("value=b'yes'")
         write_once()
@@ -138,11 +132,11 @@ def test_kafka_pythons_transactions_and_their_reader(own_broker: str) -> None:
 
 
 @pytest.mark.slow
-def test_confluents_consumer_in_a_group(own_broker: str) -> None:
+def test_confluents_consumer_in_a_group(address: str) -> None:
     example = published(published_examples.confluent_kafka, "'group.id': 'mygroup'")
-    create_topic(own_broker, "mytopic")
-    producer = Producer({"bootstrap.servers": own_broker})
+    create_topic(address, "mytopic")
+    producer = Producer({"bootstrap.servers": address})
     producer.produce("mytopic", "hello")
     assert producer.flush(10) == 0
-    with running(example.replace("'mybroker'", repr(own_broker))) as program:
+    with running(example.replace("'mybroker'", repr(address))) as program:
         assert program.prints("Received message: hello"), program.output

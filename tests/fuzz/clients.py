@@ -1,7 +1,6 @@
 """Clients that mean no good, and one that does."""
 
 import itertools
-import socket
 import struct
 import threading
 import time
@@ -18,6 +17,7 @@ from strom.wire.kafka.messages.k00_produce import (
 )
 from strom.wire.kafka.records import Record, build_batch
 from strom.wire.kafka.schema import Versions
+from tests.conformance.raw import ConnectionClosed, RawClient
 from tests.fuzz.requests import api_versions_frame
 
 FETCH = 1
@@ -28,63 +28,40 @@ BY_NAME = Versions(3, 12)
 """Later versions of Produce name topics by their ids."""
 
 
-def connect(bootstrap_servers: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
-    host, port = bootstrap_servers.split(":")
-    connected = socket.create_connection((host, int(port)), timeout=timeout)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
-
-
 class Attacker:
     """Sends frames; after each the broker must have hung up, or still answer a plain question."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._address = bootstrap_servers
-        self._socket: socket.socket | None = None
+        self._client: RawClient | None = None
         self.answered = 0
         self.refused = 0
 
     def send(self, frame: bytes) -> None:
         """Send one frame, and see that the broker neither hangs nor dies of it."""
-        if self._socket is None:
-            self._socket = connect(self._address)
+        if self._client is None:
+            self._client = RawClient(self._address, PATIENCE_SECONDS)
         (key,) = struct.unpack_from(">h", frame, 4) if len(frame) >= 6 else (None,)
         may_wait = key in (FETCH, SHARE_FETCH) or not is_whole(frame)
-        self._socket.settimeout(0.02 if may_wait else PATIENCE_SECONDS)
+        self._client.socket.settimeout(0.02 if may_wait else PATIENCE_SECONDS)
         try:
-            self._socket.sendall(frame + api_versions_frame(PROBE))
-            self._read_up_to_probe()
+            self._client.send_bytes(frame + api_versions_frame(PROBE))
+            while not self._client.receive_frame().startswith(struct.pack(">i", PROBE)):
+                pass
             self.answered += 1
         except TimeoutError:
             # For records, or for the rest of the frame, the broker rightly waits.
             assert may_wait, f"the broker hangs on {frame.hex()}"
             self.close()
-        except (ConnectionError, EOFError):
+        except (ConnectionError, ConnectionClosed):
             self.refused += 1
             self.close()
 
     def close(self) -> None:
         """Hang up."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-    def _read_up_to_probe(self) -> None:
-        while True:
-            (size,) = struct.unpack(">i", self._receive(4))
-            answer = self._receive(size)
-            if answer[:4] == struct.pack(">i", PROBE):
-                return
-
-    def _receive(self, size: int) -> bytes:
-        assert self._socket is not None
-        received = bytearray()
-        while len(received) < size:
-            data = self._socket.recv(size - len(received))
-            if not data:
-                raise EOFError
-            received += data
-        return bytes(received)
+        if self._client is not None:
+            self._client.socket.close()
+            self._client = None
 
 
 def is_whole(frame: bytes) -> bool:
@@ -93,7 +70,7 @@ def is_whole(frame: bytes) -> bool:
 
 
 class HealthyClient:
-    """Produces one record after the other to a topic of its own, whatever others do."""
+    """Produces one record after the other to a topic of its own, while others do harm."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.slowest_seconds = 0.0
@@ -133,7 +110,7 @@ class HealthyClient:
                     self.slowest_seconds = max(self.slowest_seconds, took)
                     self.produced += 1
                     self._first.set()
-        except BaseException as problem:  # noqa: BLE001 - told by __exit__
+        except BaseException as problem:  # noqa: BLE001 - raised by __exit__
             self.problem = problem
 
     def _produce(self, client: ProtocolClient, number: int) -> None:

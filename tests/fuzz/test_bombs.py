@@ -21,7 +21,8 @@ from strom.wire.kafka.messages.k00_produce import (
 )
 from strom.wire.kafka.records import Record, build_batch
 from strom.wire.kafka.varints import varint
-from tests.fuzz.clients import HealthyClient, connect
+from tests.conformance.raw import RawClient
+from tests.fuzz.clients import PATIENCE_SECONDS, HealthyClient
 from tests.fuzz.conftest import HEALTHY_TOPIC, Victim
 from tests.fuzz.requests import api_versions_frame
 
@@ -59,12 +60,11 @@ class PeakMemory:
 
 def talk(victim: Victim, data: bytes, *, trusted: bool = True) -> bytes:
     """Send bytes and return all that comes back until the broker hangs up or falls silent."""
-    with connect(victim.address) as connected:
+    with RawClient(victim.address, PATIENCE_SECONDS) as client:
+        connected = client.socket
         if trusted:
-            connected.sendall(api_versions_frame(1))
-            (size,) = struct.unpack(">i", connected.recv(4))
-            while size:
-                size -= len(connected.recv(size))
+            client.send_bytes(api_versions_frame(1))
+            client.receive_frame()
         received = bytearray()
         try:
             connected.sendall(data)
@@ -229,7 +229,7 @@ def test_five_hundred_clients_that_never_finish_a_sentence_are_let_go(seed):
     with BrokerProcess(settings={"socket.frame.deadline.ms": "1500"}) as server:
         victim = Victim(server)
         server_memory = victim.memory_mib()
-        slow = [connect(victim.address) for _ in range(500)]
+        slow = [RawClient(victim.address, PATIENCE_SECONDS).socket for _ in range(500)]
         sentence = itertools.chain(struct.pack(">i", 400_000), itertools.repeat(0))
         deadline = time.monotonic() + 30
         try:

@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 60
 
 
 class ClientProcess:
-    """A program of this folder that runs until it is told to stop."""
+    """A program of this folder that runs until it is stopped."""
 
     def __init__(self, module: str, name: str, folder: Path, *args: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Chance, with a seed that is told."""
+"""Chance, with a seed that is printed."""
 
 from tests.crash.conftest import chance
 

@@ -19,7 +19,7 @@ INPUT, OUTPUT = "orders", "invoices"
 GROUP = "copiers"
 GATHER_SECONDS = 0.2
 WORK_SECONDS = 0.2
-"""Up to so much time a transaction takes before it is committed, so that kills meet some under way."""
+"""Up to so much time a transaction takes before it is committed, so that kills meet some in flight."""
 SESSION_MS = 2000
 SETTINGS = {
     **CONSUMER,
@@ -56,7 +56,7 @@ class Copier:
         )
 
     def run(self, stop: StopWhenAsked) -> None:
-        """Copy until told to stop."""
+        """Copy until stopped."""
         while not stop:
             if self._gather():
                 self._copy()

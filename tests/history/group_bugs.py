@@ -10,7 +10,7 @@ from tests.history.planting import Plant, around
 
 
 def forget_offsets_at_restart() -> None:
-    """Commits are kept in memory, and written where nobody looks for them."""
+    """Commits are kept in memory, and written where no coordinator reads them."""
 
     @around(groups, "encode")
     def encode(original, record):

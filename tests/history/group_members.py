@@ -147,7 +147,7 @@ def committed_offsets(address: str, group: str, partitions: int) -> dict[int, in
 
 
 class Asker(Worker):
-    """Someone outside the group who asks how far it has read, again and again."""
+    """A client outside the group that fetches its offsets again and again."""
 
     pause_seconds = 0.1
 

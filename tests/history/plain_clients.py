@@ -37,7 +37,7 @@ CONSUMER = {
 
 
 class Sender(Worker):
-    """An idempotent producer: each record is an operation, and many are under way at once."""
+    """An idempotent producer: each record is an operation, and many are in flight at once."""
 
     burst = 5
 
@@ -59,7 +59,7 @@ class Sender(Worker):
                 self._send(Send(key_of(partition), f"{self.name}-{self._number}"), partition)
             self._producer.poll(0)
         except KafkaException:
-            # What was under way stays of unknown outcome.
+            # What was in flight keeps an unknown outcome.
             self._producer = TransactionalProducer(self._settings)
             self.begin_new_life()
 

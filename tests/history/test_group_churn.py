@@ -88,12 +88,12 @@ class Churn:
         return members.pop(self._chance.randrange(len(members)))
 
     def calm_down(self) -> None:
-        """Everyone who stands still goes on, and nobody comes or goes any more."""
+        """All stopped members continue, and no member joins or leaves any more."""
         while self._still:
             self._go_on()
 
     def stop(self) -> None:
-        """Everyone leaves."""
+        """All members leave."""
         for member in self._running:
             member.ask_to_stop()
         for member in (*self._running, *self._leaving):
@@ -149,7 +149,7 @@ def run(chance: Random, folder: Path, protocol: str, steps: int) -> None:
         f"{verdict.operations} operations; all was read {calm_seconds:.1f} s after the last change"
     )
     verdict.raise_if_wrong()
-    assert len(generations) > steps / 10, "the group was hardly ever shared out anew"
+    assert len(generations) > steps / 10, "the group has hardly ever rebalanced"
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> W
                     Faults(server, chance).kill()
                     workload.wait_for_turns(TURNS)
             except AssertionError:
-                # A broker with bugs may leave its clients in the lurch: the history tells why.
+                # A broker with bugs may never respond to its clients: the history shows why.
                 if not any(bug in BUGS for bug in planted):
                     raise
             workload.finish()

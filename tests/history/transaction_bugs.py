@@ -19,7 +19,7 @@ def show_open_transactions() -> None:
 
 
 def hide_that_it_was_aborted() -> None:
-    """Readers are not told which transactions were aborted."""
+    """Readers do not get the list of aborted transactions."""
 
     @around(Log, "_has_aborted")
     def has_aborted(_original, _self):
@@ -47,7 +47,7 @@ def _write_wrong_markers(right: ControlType, wrong: ControlType) -> None:
 
 
 def tell_one_partition() -> None:
-    """Only one partition of a transaction is told how it ended."""
+    """Only one partition of a transaction gets its marker."""
 
     @around(PendingMarkers, "begin")
     def begin(original, self, partitions):

@@ -29,7 +29,7 @@ class Transaction:
         self.steps: list[Step] = []
 
     def send(self, producer: Producer, send: Send) -> None:
-        """Send a record; its offset is added when the broker has told it."""
+        """Send a record; its offset is added when the broker has acknowledged it."""
         place = len(self.steps)
         self.steps.append(send)
 

@@ -34,7 +34,7 @@ def client_settings(address: str, **more: Any) -> dict[str, Any]:
 
 
 class Worker(ABC):
-    """Does one turn after the other until it is told to stop."""
+    """Does one turn after the other until it is stopped."""
 
     pause_seconds = 0.005
 

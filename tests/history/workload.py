@@ -49,7 +49,7 @@ class Workload:
         ]
 
     def add_members(self, count: int = 2) -> None:
-        """Consumers that share the topic as a group, and someone who watches its offsets."""
+        """Consumers that share the topic as a group, and a client that watches its offsets."""
         place = (self.recorder, self.chance, self.address)
         self.workers += [Member(f"member{number}", *place) for number in range(count)]
         self.workers.append(Asker("asker", *place, self.partitions))
@@ -60,7 +60,7 @@ class Workload:
         self.workers += [Transactor(f"transactor{number}", *place) for number in range(count)]
 
     def stop_all(self) -> list[BaseException]:
-        """Have everyone finish; what went wrong."""
+        """Have all clients finish; what went wrong."""
         problems: list[BaseException] = []
         for worker in self.workers:
             worker.ask_to_stop()
@@ -73,7 +73,7 @@ class Workload:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Everyone works; afterwards everyone has stopped, and whatever went wrong is raised."""
+        """All clients work; afterwards all have stopped, and what went wrong is raised."""
         for worker in self.workers:
             worker.start()
         try:

@@ -1,4 +1,4 @@
-"""The real Kafka is run only as it should be, and a machine that cannot have it is told why."""
+"""The real Kafka is run only as it should be, and the reason is kept where it cannot be fetched."""
 
 import os
 from pathlib import Path
