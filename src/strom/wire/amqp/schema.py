@@ -104,8 +104,10 @@ class _MethodType(type):
         declared = {key: item for key, item in namespace.items() if isinstance(item, Field)}
         for key in declared:
             del namespace[key]
+        inherited = [field for base in bases for field in getattr(base, "FIELDS", ())]
+        own = [item._replace(name=key) for key, item in declared.items()]
         namespace["__slots__"] = tuple(declared)
-        namespace["FIELDS"] = tuple(item._replace(name=key) for key, item in declared.items())
+        namespace["FIELDS"] = (*inherited, *own)
         namespace["CLASS_ID"] = class_id
         namespace["METHOD_ID"] = method_id
         namespace["INDEX"] = class_id << 16 | method_id

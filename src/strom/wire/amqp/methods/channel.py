@@ -32,6 +32,3 @@ class Close(Method, class_id=20, method_id=40):
 
 class CloseOk(Method, class_id=20, method_id=41):
     """Confirms the close; the channel number may be reused."""
-
-
-METHODS: tuple[type[Method], ...] = (Open, OpenOk, Flow, FlowOk, Close, CloseOk)

@@ -35,20 +35,18 @@ class SecureOk(Method, class_id=10, method_id=21):
     response: bytes = longstr()
 
 
-class Tune(Method, class_id=10, method_id=30):
+class _Limits(Method):
+    channel_max: int = short()
+    frame_max: int = long()
+    heartbeat: int = short()
+
+
+class Tune(_Limits, class_id=10, method_id=30):
     """Limits proposed by the server; 0 means no limit."""
 
-    channel_max: int = short()
-    frame_max: int = long()
-    heartbeat: int = short()
 
-
-class TuneOk(Method, class_id=10, method_id=31):
+class TuneOk(_Limits, class_id=10, method_id=31):
     """Limits chosen by the client, at most those proposed."""
-
-    channel_max: int = short()
-    frame_max: int = long()
-    heartbeat: int = short()
 
 
 class Open(Method, class_id=10, method_id=40):
@@ -93,21 +91,3 @@ class UpdateSecret(Method, class_id=10, method_id=70):
 
 class UpdateSecretOk(Method, class_id=10, method_id=71):
     pass
-
-
-METHODS: tuple[type[Method], ...] = (
-    Start,
-    StartOk,
-    Secure,
-    SecureOk,
-    Tune,
-    TuneOk,
-    Open,
-    OpenOk,
-    Close,
-    CloseOk,
-    Blocked,
-    Unblocked,
-    UpdateSecret,
-    UpdateSecretOk,
-)
