@@ -13,11 +13,7 @@ from strom.queues.errors import (
     not_found,
     precondition_failed,
 )
-from strom.queues.exchanges.direct import Direct
-from strom.queues.exchanges.fanout import Fanout
-from strom.queues.exchanges.headers import Headers, check_form
-from strom.queues.exchanges.matcher import Matcher
-from strom.queues.exchanges.topic import Topic
+from strom.queues.exchanges import Direct, Fanout, Headers, Matcher, Topic, check_form
 from strom.queues.queue import Queue
 
 DEFAULT = ""
