@@ -1,6 +1,6 @@
 """The ready messages of a queue with their size, and the limits of both."""
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from strom.queues.acknowledged import Range
 from strom.queues.arguments import QueueRules
@@ -8,13 +8,8 @@ from strom.queues.message import Message
 from strom.queues.ready import FifoReady, PriorityReady
 from strom.queues.store import Store
 
-
-class TakenMessage(NamedTuple):
-    """A message that is no longer ready."""
-
-    position: int
-    message: Message
-    redelivered: bool
+TakenMessage: TypeAlias = tuple[int, Message, bool]
+"""Position, message, and whether it is redelivered; a plain tuple, because one is made per delivery."""
 
 
 class Backlog:
@@ -52,7 +47,7 @@ class Backlog:
         if message is None or popped is None:
             return None
         self.size -= len(message.body)
-        return TakenMessage(position, message, popped[1] or position < self.redelivered_before)
+        return position, message, popped[1] or position < self.redelivered_before
 
     def clear(self) -> list[Range]:
         """Take all; the ranges may include positions that are removed already."""

@@ -186,7 +186,8 @@ class Queue:
             except MessageUnavailable:
                 return  # the next publish drops it too
             if taken is not None:
-                self._give_up(taken.position, taken.message, MAX_LENGTH)
+                position, message, _ = taken
+                self._give_up(position, message, MAX_LENGTH)
 
     # --- out -----------------------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ class Queue:
             self._note_unacked(position, message)
         if count and self.rules.counts_deliveries:  # as RabbitMQ's quorum queues do
             changed = message.parsed.changed({DELIVERY_COUNT: count})
-            return taken._replace(message=message.with_properties(changed))
+            return position, message.with_properties(changed), redelivered
         return taken
 
     # --- back ----------------------------------------------------------------------------------

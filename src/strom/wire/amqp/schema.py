@@ -6,8 +6,9 @@
 
 Instances are immutable, have slots and take every field by position or by name, with a default for
 each. The codec (`codec.py`) generates code from declarations. Fields are in wire order and have the
-names of the specification, in snake case; reserved fields are declared like the others. A short
-string is str, a long string is bytes, a table is a dict (see `table.py`).
+names of the specification, in snake case; reserved fields are declared like the others. Methods with
+equal fields inherit them from a base class without ids. A short string is str, a long string is bytes,
+a table is a dict (see `table.py`).
 
 These are not dataclasses: creating sixty of those takes longer than the rest of starting up.
 """

@@ -1,6 +1,7 @@
 """Opening, tuning and closing a connection."""
 
 from strom.model.tables import Table
+from strom.wire.amqp.methods.channel import CloseReason
 from strom.wire.amqp.schema import Method, bit, long, longstr, octet, short, shortstr, table
 
 
@@ -59,13 +60,8 @@ class OpenOk(Method, class_id=10, method_id=41):
     known_hosts: str = shortstr()
 
 
-class Close(Method, class_id=10, method_id=50):
+class Close(CloseReason, class_id=10, method_id=50):
     """Either peer closes the connection, with the reason and the method that caused it."""
-
-    reply_code: int = short()
-    reply_text: str = shortstr()
-    class_id: int = short()
-    method_id: int = short()
 
 
 class CloseOk(Method, class_id=10, method_id=51):
