@@ -28,7 +28,6 @@ USED_FROM_OUTSIDE = {
     "src/strom/http/protocol.py:*": "uvicorn calls it",
     "src/strom/metrics/catalogue.py:*": "the dashboards' test compares names with it",
     "src/strom/queues/*:*live_before": "tests compare it with a model",
-    "src/strom/queues/queue.py:is_expiring": "tests wait for it",
     "src/strom/wire/amqp/*:encode_*": "the inverse of decoding; tests speak as clients with it",
     "src/strom/pipelines/serving/partials.py:*": "views on DuckDB alone need it; its law is tested",
 }

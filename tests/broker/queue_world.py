@@ -131,7 +131,7 @@ class QueueWorld:
         """How many messages the queue's log holds that are not gone."""
         store = self.vhost.queues[queue].store
         assert isinstance(store, QueueStore)
-        return store.acknowledged.count_live_before(store.next_position)
+        return store.log.progress.acknowledged.count_live_before(store.next_position)
 
 
 @asynccontextmanager

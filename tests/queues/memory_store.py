@@ -3,7 +3,8 @@
 from strom.broker.queues.message_properties import read_properties
 from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
-from strom.queues.queue import MessageUnavailable, Queue
+from strom.queues.queue import Queue
+from strom.queues.store import MessageUnavailable
 from strom.wire.amqp.content import BasicProperties, encode_properties
 
 

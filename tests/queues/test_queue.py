@@ -73,7 +73,7 @@ def test_a_full_queue_may_refuse():
 def test_a_message_too_large_for_the_queue_goes_at_once():
     queue = make_queue(max_length_bytes=3)
     queue.publish(make_message(b"1234"), 0)
-    assert (queue.waiting, queue.ready_bytes) == (0, 0)
+    assert (queue.waiting, queue.backlog.size) == (0, 0)
 
 
 def test_priorities_beyond_the_highest_count_as_the_highest():
@@ -144,7 +144,7 @@ def test_messages_that_come_back_are_not_read_for_that(arguments):
     read = queue.store.reads
     queue.requeue(list(queue.unacked))
     assert queue.store.reads == read
-    assert queue.ready_bytes == sum(map(len, expected))
+    assert queue.backlog.size == sum(map(len, expected))
     assert taken(queue) == expected
 
 
@@ -218,7 +218,7 @@ def test_many_expired_messages_are_dropped_in_slices_and_no_consumer_gets_one():
     consumer = consume(queue, no_ack=True)
     dropped = []
     queue.serve(100)
-    while queue.is_expiring:
+    while queue.is_paused:
         dropped.append(len(queue._host.given_up))
         assert queue._host.wakes[-1] == 100
         assert consumer.outlet.got == []

@@ -97,7 +97,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.waiting == len(self.waiting)
         assert len(self.queue.unacked) == len(self.out)
         assert len(self.queue.store.messages) == len(self.waiting) + len(self.out)
-        assert self.queue.ready_bytes == sum(len(str(number)) for number in self.waiting)
+        assert self.queue.backlog.size == sum(len(str(number)) for number in self.waiting)
 
     @invariant()
     def nobody_who_may_take_is_left_waiting(self):

@@ -22,7 +22,7 @@ def test_returned_ranges_are_a_sorted_set(steps):
             assert ranges.first == min(model)
             assert ranges.pop() == min(model)
             model.remove(min(model))
-        assert len(ranges) == len(model)
+        assert ranges.count == len(model)
     assert [at for start, end in ranges.ranges() for at in range(start, end)] == sorted(model)
 
 

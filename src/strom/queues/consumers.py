@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from strom.queues.definitions import Arguments
@@ -29,49 +30,29 @@ class Outlet(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class Consumer:
     """A subscription to one queue (basic.consume)."""
 
-    __slots__ = (
-        "arguments",
-        "exclusive",
-        "limit",
-        "no_ack",
-        "outlet",
-        "parked",
-        "priority",
-        "queue",
-        "served",
-        "tag",
-        "unacked",
-    )
+    queue: "Queue"
+    outlet: Outlet
+    tag: str
+    _: KW_ONLY
+    no_ack: bool = False
+    exclusive: bool = False
+    limit: int = 0
+    """Its prefetch count: the limit of unacknowledged messages; 0 for none."""
+    arguments: Arguments = field(default_factory=dict)
+    priority: int = field(init=False)
+    unacked: int = field(init=False, default=0)
+    served: int = field(init=False, default=0)
+    """Sequence number of its last turn, or of its registration; 0 if it was removed."""
+    parked: bool = field(init=False, default=False)
+    """Whether it did not accept a message and is skipped until `Consumers.wake`."""
 
-    def __init__(
-        self,
-        queue: "Queue",
-        outlet: Outlet,
-        tag: str,
-        *,
-        no_ack: bool = False,
-        exclusive: bool = False,
-        limit: int = 0,
-        arguments: Arguments | None = None,
-    ) -> None:
-        self.queue = queue
-        self.outlet = outlet
-        self.tag = tag
-        self.no_ack = no_ack
-        self.exclusive = exclusive
-        self.limit = limit
-        """Its prefetch count: the limit of unacknowledged messages; 0 for none."""
-        self.arguments = arguments or {}
+    def __post_init__(self) -> None:
         priority = self.arguments.get("x-priority", 0)
         self.priority = priority if isinstance(priority, int) else 0
-        self.unacked = 0
-        self.served = 0
-        """Sequence number of its last turn, or of its registration; 0 if it was removed."""
-        self.parked = False
-        """Whether it did not accept a message and is skipped until `Consumers.wake`."""
 
     @property
     def can_take(self) -> bool:

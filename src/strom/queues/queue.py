@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from strom.metrics.queues import QueueReading
-from strom.queues.acknowledged import Range
 from strom.queues.arguments import QueueRules, read_rules
+from strom.queues.backlog import Backlog, TakenMessage
 from strom.queues.consumers import Consumer, Consumers
 from strom.queues.dead_letters import DELIVERY_LIMIT, EXPIRED, MAX_LENGTH, REJECTED
 from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
-from strom.queues.ready import FifoReady, PriorityReady
 from strom.queues.receipts import Receipt
+from strom.queues.store import MessageUnavailable, PendingRemoval, Store
 
 DELIVERY_COUNT = "x-delivery-count"
 EXPIRY_SLICE = 100
@@ -24,44 +24,6 @@ RETRY_MS = 1000
 """How long to wait before a message that could not be read is read again."""
 NO_POSITION = -1
 """The position of a message that was delivered directly and needs no acknowledgement."""
-
-
-class MessageUnavailable(Exception):
-    """A message exists but cannot be read now: out of file descriptors or memory."""
-
-
-class Store(Protocol):
-    """The messages of a queue by position."""
-
-    is_damaged: bool
-    """Whether its log accepts no more writes."""
-
-    def add(self, message: Message, receipt: Receipt | None) -> int:
-        """Add a message and return its position.
-
-        The receipt is settled once the message is on disk, or at once if it needs no disk.
-        """
-        ...
-
-    def get(self, position: int) -> Message | None:
-        """Return the message, or None if that position has none; raise MessageUnavailable for now."""
-        ...
-
-    def mark_leaving(self, position: int) -> None:
-        """The message is no longer delivered, but its copy elsewhere is not durable yet."""
-        ...
-
-    def remove(self, position: int) -> None: ...
-
-    def remove_range(self, span: Range) -> None: ...
-
-    def mark_delivered(self, position: int) -> None:
-        """A consumer has it: after a restart it is delivered as redelivered."""
-        ...
-
-    def mark_returned(self, position: int, count: int) -> None:
-        """A consumer returned it; `count` is the number of its returns so far."""
-        ...
 
 
 class Host(Protocol):
@@ -79,41 +41,6 @@ class Host(Protocol):
     def wake(self, queue: "Queue", at_ms: int) -> None:
         """Have `woken` called at that time."""
         ...
-
-
-class PendingRemoval:
-    """Removes a message only once its copy elsewhere is durable.
-
-    Otherwise a power cut could lose the copy while the removal of the original is already on disk.
-    """
-
-    is_patient = True
-
-    def __init__(self, store: Store, position: int) -> None:
-        self._store = store
-        self._position = position
-        self._waiting = 1
-        self._refused = False
-        store.mark_leaving(position)
-
-    def message(self) -> Message | None:
-        """Read the message again from the store; None if it cannot be read now."""
-        try:
-            message = self._store.get(self._position)
-        except MessageUnavailable:
-            return None
-        self._store.mark_leaving(self._position)
-        return message
-
-    def expect(self) -> None:
-        self._waiting += 1
-
-    def settle(self, *, durable: bool) -> None:
-        """Count one result; after a failure the message stays, and a restart delivers it again."""
-        self._waiting -= 1
-        self._refused = self._refused or not durable
-        if not self._waiting and not self._refused:
-            self._store.remove(self._position)
 
 
 class GetResult(NamedTuple):
@@ -140,12 +67,10 @@ class Queue:
         """The connection of an exclusive queue."""
         self.deleted = False
         self.had_consumers = False
-        self.ready_bytes = 0
         self._published = self._delivered = self._redelivered = self._acked = self._dropped = 0
         self._host = host
-        self.ready: FifoReady | PriorityReady = (
-            PriorityReady(self.rules.max_priority) if self.rules.max_priority else FifoReady()
-        )
+        self.backlog = Backlog(self.rules, store)
+        self.ready = self.backlog.ready
         self._returns: dict[int, int] = {}
         """Returns by position, where they are counted (delivery limit, quorum queues)."""
         self._counts_returns = self.rules.delivery_limit is not None or self.rules.counts_deliveries
@@ -153,7 +78,6 @@ class Queue:
         """Priorities of unacknowledged messages, in a queue with priorities."""
         self._returning = 0
         """Requeues in progress."""
-        self._redelivered_before = 0
         self._may_expire = self.rules.message_ttl_ms is not None
         self._is_expiring = False
         """Whether more messages at the head have expired, which later slices drop."""
@@ -171,7 +95,7 @@ class Queue:
             self.name,
             len(self.ready),
             len(self.unacked),
-            self.ready_bytes,
+            self.backlog.size,
             len(self.consumers),
             self._published,
             self._delivered,
@@ -182,7 +106,7 @@ class Queue:
 
     def restore(self, *, redelivered_before: int, returns: dict[int, int]) -> None:
         """Take over the state of before a restart; `ready` already holds the remaining messages."""
-        self._redelivered_before = redelivered_before
+        self.backlog.redelivered_before = redelivered_before
         self._returns = returns
         self._may_expire = self._may_expire or len(self.ready) > 0
 
@@ -193,7 +117,7 @@ class Queue:
         if self.store.is_damaged:
             return True
         rules = self.rules
-        if not rules.is_limited or not rules.rejects or not self._is_over(count, size):
+        if not rules.is_limited or not rules.rejects or not self.backlog.is_over(count, size):
             return False
         return len(self.ready) > 0 or not any(consumer.can_take for consumer in self.consumers)
 
@@ -219,7 +143,7 @@ class Queue:
                 self._hand_over(consumer, message, receipt)
                 return True
         rules = self.rules
-        is_over = rules.is_limited and rules.rejects and self._is_over(1, len(message.body))
+        is_over = rules.is_limited and rules.rejects and self.backlog.is_over(1, len(message.body))
         if is_over and not is_committed:
             if rules.overflow == "reject-publish-dlx":
                 self._dropped += 1
@@ -227,8 +151,7 @@ class Queue:
             return False
         self._published += 1
         position = self.store.add(message, receipt)
-        self.ready.push(position, message.priority if rules.max_priority else 0)
-        self.ready_bytes += len(message.body)
+        self.backlog.add(position, message)
         if rules.is_limited and not rules.rejects:
             self._drop_over_limit()
         if message.expiration_ms is not None:
@@ -256,17 +179,10 @@ class Queue:
         if self.rules.max_priority:
             self._priorities[position] = message.priority
 
-    def _is_over(self, more: int, more_bytes: int) -> bool:
-        rules = self.rules
-        if rules.max_length is not None and len(self.ready) + more > rules.max_length:
-            return True
-        limit = rules.max_length_bytes
-        return limit is not None and self.ready_bytes + more_bytes > limit
-
     def _drop_over_limit(self) -> None:
-        while len(self.ready) and self._is_over(0, 0):
+        while len(self.ready) and self.backlog.is_over():
             try:
-                taken = self._take()
+                taken = self.backlog.take()
             except MessageUnavailable:
                 return  # the next publish drops it too
             if taken is not None:
@@ -286,23 +202,15 @@ class Queue:
             if consumer is None:
                 return
             try:
-                taken = self._take()
+                taken = self._take(no_ack=consumer.no_ack)
             except MessageUnavailable:
                 self._wake(now_ms + RETRY_MS)
                 return
             if taken is None:
                 continue
-            position, message, redelivered = taken
-            self.store.mark_delivered(position)
-            self._delivered += 1
-            self._redelivered += redelivered
-            if consumer.no_ack:
-                self._forget(position)
-            else:
-                self._note_unacked(position, message)
+            if not consumer.no_ack:
                 consumer.unacked += 1
-            shown = self._shown(position, message)
-            consumer.outlet.deliver(consumer, position, shown, redelivered)
+            consumer.outlet.deliver(consumer, *taken)
             if self._may_expire and not self.expire(now_ms):
                 return
         if not self.unacked:  # otherwise one with an expiration may be requeued
@@ -314,43 +222,35 @@ class Queue:
             return None
         while len(self.ready):
             try:
-                taken = self._take()
+                taken = self._take(no_ack=no_ack)
             except MessageUnavailable:
                 return None
             if taken is None:
                 continue
-            position, message, redelivered = taken
-            self.store.mark_delivered(position)
-            self._delivered += 1
-            self._redelivered += redelivered
-            if no_ack:
-                self._forget(position)
-            else:
-                self._note_unacked(position, message)
             if self._may_expire:
                 self.expire(now_ms)  # the next head may have waited for its turn to expire
-            return GetResult(position, self._shown(position, message), redelivered, len(self.ready))
+            return GetResult(*taken, len(self.ready))
         return None
 
-    def _take(self) -> tuple[int, Message, bool] | None:
-        """Take the next ready message: its position, itself, and whether it is redelivered.
-
-        None if its position has no message any more. One that cannot be read now stays at the head.
-        """
-        position = self.ready.peek()
-        assert position is not None  # noqa: S101 - callers check that one is ready
-        message = self.store.get(position)
-        popped = self.ready.pop()
-        if message is None or popped is None:
+    def _take(self, *, no_ack: bool) -> TakenMessage | None:
+        """Take the next ready message for a client; None if its position has none any more."""
+        taken = self.backlog.take()
+        if taken is None:
             return None
-        self.ready_bytes -= len(message.body)
-        return position, message, popped[1] or position < self._redelivered_before
-
-    def _shown(self, position: int, message: Message) -> Message:
-        """Add `x-delivery-count` if the message was returned, as RabbitMQ's quorum queues do."""
-        if not self.rules.counts_deliveries or not (count := self._returns.get(position)):
-            return message
-        return message.with_properties(message.parsed.changed({DELIVERY_COUNT: count}))
+        position, message, redelivered = taken
+        self.store.mark_delivered(position)
+        self._delivered += 1
+        self._redelivered += redelivered
+        count = self._returns.get(position) if self._returns else None
+        if no_ack:
+            self._returns.pop(position, None)
+            self.store.remove(position)
+        else:
+            self._note_unacked(position, message)
+        if count and self.rules.counts_deliveries:  # as RabbitMQ's quorum queues do
+            changed = message.parsed.changed({DELIVERY_COUNT: count})
+            return position, message.with_properties(changed), redelivered
+        return taken
 
     # --- back ----------------------------------------------------------------------------------
 
@@ -367,7 +267,7 @@ class Queue:
         try:
             message = self.store.get(position)
         except MessageUnavailable:
-            self._put_back(position, size, priority)
+            self.backlog.put_back(position, size, priority)
             return
         if message is not None:
             self._give_up(position, message, REJECTED)
@@ -388,7 +288,7 @@ class Queue:
         for position in positions:
             size, priority = self._settled(position)
             if not self._counts_returns or not self._is_spent(position):
-                self._put_back(position, size, priority)
+                self.backlog.put_back(position, size, priority)
         if self.rules.is_limited and not self.rules.rejects:
             self._drop_over_limit()
 
@@ -413,17 +313,12 @@ class Queue:
         size = self.unacked.pop(position, 0)
         return size, self._priorities.pop(position, 0) if self._priorities else 0
 
-    def _put_back(self, position: int, size: int, priority: int) -> None:
-        self.ready.put_back(position, priority)
-        self.ready_bytes += size
-
     def purge(self) -> int:
         """Drop all ready messages and return their number."""
         count = len(self.ready)
-        for span in self.ready.clear():
+        for span in self.backlog.clear():
             self.store.remove_range(span)
         self._returns = {at: n for at, n in self._returns.items() if at in self.unacked}
-        self.ready_bytes = 0
         return count
 
     def _give_up(self, position: int, message: Message, reason: str) -> None:
@@ -433,21 +328,12 @@ class Queue:
         self._host.give_up(self, message, reason, departure)
         departure.settle(durable=True)
 
-    def _forget(self, position: int) -> None:
-        self._returns.pop(position, None)
-        self.store.remove(position)
-
     @property
     def is_paused(self) -> bool:
         """Whether delivery is paused while messages are requeued or expire in slices."""
         return self._is_expiring or self._returning > 0
 
     # --- time ----------------------------------------------------------------------------------
-
-    @property
-    def is_expiring(self) -> bool:
-        """Whether more messages have expired than one slice drops."""
-        return self._is_expiring
 
     def woken(self, now_ms: int) -> None:
         """Expire and deliver: the time that `Host.wake` was given has come."""
@@ -472,7 +358,7 @@ class Queue:
             if message is None:
                 self.ready.pop()
                 continue
-            expires_at = self._expires_at(message)
+            expires_at = self.backlog.expires_at(message)
             if expires_at is None:
                 break
             if expires_at > now_ms:
@@ -484,18 +370,10 @@ class Queue:
                 self._host.wake(self, now_ms)
                 return False
             self.ready.pop()
-            self.ready_bytes -= len(message.body)
+            self.backlog.size -= len(message.body)
             self._give_up(position, message, EXPIRED)
             dropped += 1
         return True
-
-    def _expires_at(self, message: Message) -> int | None:
-        limits = [
-            limit
-            for limit in (self.rules.message_ttl_ms, message.expiration_ms)
-            if limit is not None
-        ]
-        return message.timestamp_ms + min(limits) if limits else None
 
     def _wake(self, at_ms: int) -> None:
         if self._wakes_at is None or at_ms < self._wakes_at:

@@ -27,7 +27,7 @@ class FifoReady:
         self._tail = max(end, self._head)
 
     def __len__(self) -> int:
-        return self._tail - self._head + len(self._returned)
+        return self._tail - self._head + self._returned.count
 
     def push(self, position: int, priority: int) -> None:
         """Add the newest position; those skipped in between were delivered directly."""
@@ -40,13 +40,13 @@ class FifoReady:
         self._returned.add_range(position, position + 1)
 
     def peek(self) -> int | None:
-        if self._returned:
+        if self._returned.count:
             return self._returned.first
         return self._head if self._head < self._tail else None
 
     def pop(self) -> tuple[int, bool] | None:
         """Take the oldest and whether it was requeued; those are older than all others."""
-        if self._returned:
+        if self._returned.count:
             return self._returned.pop(), True
         if self._head == self._tail:
             return None
@@ -72,14 +72,12 @@ class ReturnedRanges:
         self._heap: list[list[int]] = []
         self._newest: list[int] = []
         """The range that was added last; an empty list once it is popped."""
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
+        """The number of positions."""
 
     def add_range(self, start: int, end: int) -> None:
         """Add positions that it does not hold yet."""
-        self._count += end - start
+        self.count += end - start
         newest = self._newest
         if newest and newest[1] == start:
             newest[1] = end  # its start, by which the heap is ordered, stays
@@ -95,7 +93,7 @@ class ReturnedRanges:
         """Take the smallest position."""
         first = self._heap[0]
         position = first[0]
-        self._count -= 1
+        self.count -= 1
         if position + 1 < first[1]:
             first[0] = position + 1  # the others begin behind its end: it stays the smallest
         else:

@@ -21,15 +21,16 @@ class Receipt(Protocol):
         ...
 
 
-class BatchReceipt:
-    """Calls `done` once, when many messages, or one in many queues, are durable or have failed.
+class CountedReceipt:
+    """Calls `_settled` once: when everything that is expected is durable or has failed.
 
-    Its creator settles it too, after everything is published: `done` is not called before.
+    Its creator settles it too, after everything is published: `_settled` is not called before.
     """
 
-    def __init__(self, done: Callable[[bool], None], *, is_patient: bool = False) -> None:
-        self.done = done
-        self.is_patient = is_patient
+    __slots__ = ("_failed", "_waiting")
+    is_patient = False
+
+    def __init__(self) -> None:
         self._waiting = 1
         self._failed = False
 
@@ -38,6 +39,22 @@ class BatchReceipt:
 
     def settle(self, *, durable: bool) -> None:
         self._waiting -= 1
-        self._failed = self._failed or not durable
+        if not durable:
+            self._failed = True
         if not self._waiting:
-            self.done(not self._failed)
+            self._settled(not self._failed)
+
+    def _settled(self, durable: bool) -> None:
+        raise NotImplementedError
+
+
+class BatchReceipt(CountedReceipt):
+    """Calls `done` once, when many messages, or one in many queues, are durable or have failed."""
+
+    def __init__(self, done: Callable[[bool], None], *, is_patient: bool = False) -> None:
+        super().__init__()
+        self.done = done
+        self.is_patient = is_patient
+
+    def _settled(self, durable: bool) -> None:
+        self.done(durable)

@@ -13,11 +13,7 @@ from strom.queues.errors import (
     not_found,
     precondition_failed,
 )
-from strom.queues.exchanges.direct import Direct
-from strom.queues.exchanges.fanout import Fanout
-from strom.queues.exchanges.headers import Headers, check_form
-from strom.queues.exchanges.matcher import Matcher
-from strom.queues.exchanges.topic import Topic
+from strom.queues.exchanges import Direct, Fanout, Headers, Matcher, Topic, check_form
 from strom.queues.queue import Queue
 
 DEFAULT = ""
@@ -152,14 +148,17 @@ class VirtualHost:
 
     def remove_exchange(self, exchange: Exchange) -> list[Binding]:
         """Remove an exchange and its bindings; return these."""
-        del self.exchanges[exchange.name]
         gone = [
             binding
             for binding in self.bindings.values()
             if exchange.name == binding.source
             or (binding.kind == EXCHANGE and binding.destination == exchange.name)
         ]
-        return self._remove(gone, exchange)
+        for binding in gone:
+            self.unbind(binding)
+        del self.exchanges[exchange.name]
+        self._routes.clear()
+        return gone
 
     def add_queue(self, queue: Queue) -> None:
         self.queues[queue.name] = queue
@@ -167,33 +166,20 @@ class VirtualHost:
 
     def remove_queue(self, queue: Queue) -> list[Binding]:
         """Remove a queue and its bindings; return these."""
-        del self.queues[queue.name]
         gone = [
             binding
             for binding in self.bindings.values()
             if binding.kind == QUEUE and binding.destination == queue.name
         ]
-        return self._remove(gone, queue)
-
-    def _remove(self, bindings: list[Binding], gone: Destination) -> list[Binding]:
-        for binding in bindings:
-            source = self.exchanges.get(binding.source)
-            if source is not None:
-                source.matcher.unbind(
-                    self._destination(binding, gone), binding.routing_key, binding.arguments
-                )
-            del self.bindings[binding.identity]
+        for binding in gone:
+            self.unbind(binding)
+        del self.queues[queue.name]
         self._routes.clear()
-        return bindings
+        return gone
 
-    def _destination(self, binding: Binding, gone: Destination | None = None) -> Destination:
-        if isinstance(gone, Queue if binding.kind == QUEUE else Exchange) and (
-            gone.name == binding.destination
-        ):
-            return gone
-        if binding.kind == QUEUE:
-            return self.queue(binding.destination)
-        return self.exchange(binding.destination)
+    def _destination(self, binding: Binding) -> Destination:
+        find = self.queue if binding.kind == QUEUE else self.exchange
+        return find(binding.destination)
 
     def bind(self, binding: Binding) -> bool:
         """Add a binding; False if it exists."""

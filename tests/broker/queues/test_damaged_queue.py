@@ -75,7 +75,7 @@ def store_of(queue: Queue) -> QueueStore:
 
 def find_damage(queue: Queue) -> None:
     """Have the log of a queue that is served turn out to be damaged."""
-    store_of(queue).topic.partitions[0].log.quarantined = "a batch fails its checksum"
+    store_of(queue).log.topic.partitions[0].log.quarantined = "a batch fails its checksum"
 
 
 def test_a_queue_whose_log_is_found_damaged_refuses_messages_and_holds_up_no_other_queue():
@@ -113,7 +113,7 @@ def test_a_dead_letter_for_a_damaged_queue_is_not_taken_from_where_it_is():
             await world.settled()
             source.reject(source.get(0, no_ack=False).position)
             await world.settled()
-            assert 0 not in store_of(source).acknowledged
+            assert 0 not in store_of(source).log.progress.acknowledged
         async with queue_world(files, clock) as world:
             assert world.waiting("q") == [b"1"]
 

@@ -73,7 +73,7 @@ def test_publishing_to_a_queue_of_expired_messages_drops_one_slice_of_them():
             for _ in range(10):
                 world.publish("first", b"new")
             assert queue.waiting == MANY + 10 - EXPIRY_SLICE
-            while queue.is_expiring:
+            while queue.is_paused:
                 await asyncio.sleep(0)
             assert queue.waiting == 10
 

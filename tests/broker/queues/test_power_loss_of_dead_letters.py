@@ -228,7 +228,7 @@ def test_dead_letters_wait_for_a_disk_that_is_full_for_a_while(refuse):
             await world.hub.broker.commit.finish_all()
             store = world.queue("first").store
             assert isinstance(store, QueueStore)
-            acknowledged = store.acknowledged
+            acknowledged = store.log.progress.acknowledged
             assert list(acknowledged.live_before(3)) == [0, 1, 2]
             world.hub.turn._retry()
             await world.synced()

@@ -112,8 +112,8 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
             store, ready = world.queue("q").store, world.queue("q").ready
             assert isinstance(store, QueueStore)
             assert isinstance(ready, FifoReady)
-            store.acknowledged.cut(0)  # as after a crash that took the note of it
-            ready.restore(store.acknowledged, delivered=0, end=MESSAGES + 2)
+            store.log.progress.acknowledged.cut(0)  # as after a crash that took the note of it
+            ready.restore(store.log.progress.acknowledged, delivered=0, end=MESSAGES + 2)
             decoded[0] = 0
             assert world.bodies("q") == [b"first", b"last"]
             assert decoded[0] < 10

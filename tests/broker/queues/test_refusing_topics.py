@@ -8,6 +8,7 @@ import pytest
 
 from strom.broker.queues import to_topic
 from strom.model.errors import ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.queues.delays import DELAY
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
@@ -101,7 +102,7 @@ def test_dead_letters_wait_for_a_topic_that_is_gone():
 
 
 def test_a_dead_letter_whose_sync_failed_is_not_written_twice(monkeypatch):
-    monkeypatch.setattr(to_topic, "FIRST_RETRY_S", 0)
+    monkeypatch.setattr(to_topic, "RETRY", RetryPolicy(first_s=0))
 
     async def test() -> None:
         async with queue_world() as world:
@@ -197,11 +198,17 @@ def test_a_delayed_message_stays_until_the_topic_takes_it():
             store = world.hub.delayed_of("/").store
             world.hub.delayed_of("/")._release()
             await world.settled()
-            assert (world.values("t"), list(store.acknowledged.live_before(1))) == ([], [0])
+            assert (world.values("t"), list(store.log.progress.acknowledged.live_before(1))) == (
+                [],
+                [0],
+            )
             await world.broker.set_topic_configs("t", {})
             world.feed("x").retry()
             await world.settled()
-            assert (world.values("t"), list(store.acknowledged.live_before(1))) == ([LARGE], [])
+            assert (world.values("t"), list(store.log.progress.acknowledged.live_before(1))) == (
+                [LARGE],
+                [],
+            )
 
     asyncio.run(test())
 

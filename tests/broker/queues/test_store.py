@@ -58,7 +58,7 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             store = QueueStore(turn, turn, world.clock, MemoryShare(), durable=True)
             world.files.fail(1, errno.ENOSPC, only="append", sticky=True)
             store.load(hosted)
-            await store.loaded()
+            await store.log.loaded()
             assert turn.failures, "the correction was not written"
             world.files.heal()
             first, second = Confirm(), Confirm()

@@ -5,6 +5,7 @@ import asyncio
 from strom.broker.queues import turn as turn_module
 from strom.broker.queues.turn import PublisherBlock, TickBatcher
 from strom.model.errors import DirectoryOffline
+from strom.model.retries import RetryPolicy
 
 
 class Part:
@@ -73,7 +74,7 @@ def test_an_offline_directory_is_reported_and_senders_are_flushed_all_the_same()
 
 
 def test_publishers_are_held_back_until_a_retry_succeeds(monkeypatch):
-    monkeypatch.setattr(turn_module, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(turn_module, "RETRY", RetryPolicy(first_s=0.001))
 
     async def test():
         done: list[str] = []

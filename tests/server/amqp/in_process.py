@@ -10,8 +10,7 @@ from strom.model.broker_settings import BrokerSettings
 from strom.queues.queue import Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import IncompleteMessages, QueueServices
-from strom.server.amqp.session import Login
+from strom.server.amqp.session import IncompleteMessages, Login, QueueServices
 from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.client_transport import ClientTransport
@@ -89,7 +88,7 @@ class Clients(Generic[W]):
     def connect(self, wire: Wire | None = None) -> AmqpConnection:
         """A connection that has logged in."""
         connection = self.accept(wire)
-        connection._opened(Login("guest", self.world.vhost, FRAME_MAX_DEFAULT, 2047, 0, False))
+        connection.state.open(Login("guest", self.world.vhost, FRAME_MAX_DEFAULT, 2047, 0, False))
         return connection
 
     def accept(self, wire: Wire | None = None) -> AmqpConnection:
@@ -101,8 +100,8 @@ class Clients(Generic[W]):
     def channel(self, connection: AmqpConnection | None = None) -> Channel:
         connection = connection or self.connect()
         number = len(connection.channels) + 1
-        assert connection.session is not None
-        connection.channels[number] = Channel(connection.session, number)
+        assert connection.state.session is not None
+        connection.channels[number] = Channel(connection.state.session, number)
         return connection.channels[number]
 
     def consume(self, channel: Channel, queue: Queue, limit: int = 0) -> ChannelConsumer:

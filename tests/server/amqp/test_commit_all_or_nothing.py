@@ -13,7 +13,7 @@ from strom.queues.arguments import QueueRules
 from strom.queues.definitions import Binding
 from strom.queues.errors import QueueError
 from strom.server.amqp.channel import Channel
-from strom.server.amqp.handlers import basic_class, tx_class
+from strom.server.amqp.handlers import basic_class, channel_class
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
@@ -39,10 +39,10 @@ async def begin(world: QueueWorld) -> Channel:
     world.publish(b"work", "source")
     await world.settled()
     channel = open_channel(world)
-    tx_class.select(channel, tx.Select())
+    channel_class.select_transactions(channel, tx.Select())
     for key, published in TARGETS.items():
         for body in published:
-            channel.publish(basic.Publish(exchange="", routing_key=key), PROPERTIES, body)
+            channel.publisher.publish(basic.Publish(exchange="", routing_key=key), PROPERTIES, body)
     assert basic_class.get(channel, basic.Get(queue="source")) is None
     assert channel.acknowledge(1, False) is None
     return channel
@@ -52,14 +52,14 @@ async def warm_up(world: QueueWorld) -> None:
     """Have a transaction before, so that the log of transactions is there."""
     await world.queue("warm")
     channel = open_channel(world)
-    tx_class.select(channel, tx.Select())
-    channel.publish(basic.Publish(exchange="", routing_key="warm"), PROPERTIES, b"warm")
+    channel_class.select_transactions(channel, tx.Select())
+    channel.publisher.publish(basic.Publish(exchange="", routing_key="warm"), PROPERTIES, b"warm")
     assert await commit(world, channel)
 
 
 async def commit(world: QueueWorld, channel: Channel) -> bool:
     """Commit as a connection does; whether it was done."""
-    work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
+    work = asyncio.ensure_future(channel_class.commit(channel, tx.Commit()))
     async with asyncio.timeout(10):
         while not work.done():
             await world.settled()
@@ -131,12 +131,12 @@ def test_a_commit_whose_sync_is_refused_is_not_applied():
         async with queue_world() as world:
             await warm_up(world)
             channel = await begin(world)
-            work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
+            work = asyncio.ensure_future(channel_class.commit(channel, tx.Commit()))
             await asyncio.sleep(0)
             world.hub.turn.end()
             store = world.hub.delayed_of("/").store
-            assert store.topic is not None
-            store.topic.partitions[0].fail(ErrorCode.KAFKA_STORAGE_ERROR)
+            assert store.log.topic is not None
+            store.log.topic.partitions[0].fail(ErrorCode.KAFKA_STORAGE_ERROR)
             with pytest.raises(AmqpError) as refused:
                 await work
             connection_of(channel).fail(refused.value, 1)
@@ -152,7 +152,7 @@ def test_a_commit_whose_client_leaves_meanwhile_is_applied_as_a_whole_or_not_at_
         async with queue_world() as world:
             await warm_up(world)
             channel = await begin(world)
-            work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
+            work = asyncio.ensure_future(channel_class.commit(channel, tx.Commit()))
             for _ in range(turns):
                 await asyncio.sleep(0)
             disconnect(channel)
@@ -170,7 +170,7 @@ def test_a_power_cut_during_a_commit_leaves_all_of_it_or_nothing():
         async with queue_world(files, clock) as world:
             await warm_up(world)
             channel = await begin(world)
-            work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
+            work = asyncio.ensure_future(channel_class.commit(channel, tx.Commit()))
             for _ in range(seed % 20):
                 await asyncio.sleep(0.0005 if seed % 3 else 0)
             if seed % 5 == 4:
@@ -195,14 +195,14 @@ def test_consumers_see_nothing_of_a_commit_before_it_is_durable():
     async def test() -> None:
         async with queue_world() as world:
             channel = await begin(world)
-            work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
+            work = asyncio.ensure_future(channel_class.commit(channel, tx.Commit()))
             seen_early = False
             while not work.done():
                 await asyncio.sleep(0)
                 visible = any(world.vhost.queues[name].waiting for name in TARGETS)
                 store = world.hub.delayed_of("/").store
-                durable = store.topic is not None and (
-                    store.topic.partitions[0].log.flushed_offset == 3
+                durable = store.log.topic is not None and (
+                    store.log.topic.partitions[0].log.flushed_offset == 3
                 )
                 seen_early = seen_early or (visible and not durable)
             assert not seen_early

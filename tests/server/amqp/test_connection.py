@@ -129,7 +129,7 @@ def test_an_error_of_a_channel_closes_the_channel_alone():
         (close,) = wire.methods()
         assert (type(close), close.reply_code) == (channel_methods.Close, ReplyCode.NOT_FOUND)
         assert (first.closing, second.closing) == (True, False)
-        connection._handshake = object()
+        connection.state.handshake = object()
         feed(connection, method_frame(first.number, channel_methods.CloseOk()))
         assert list(connection.channels) == [second.number]
         assert not wire.closed
@@ -141,8 +141,8 @@ def test_what_is_due_when_a_channel_closes_is_confirmed_before_and_counted_once(
     async def test(it, wire):
         connection = it.connect(wire)
         channel = it.channel(connection)
-        channel.confirms = Confirms(channel.out.flush_soon)
-        receipts = [channel.confirms.expect() for _ in range(3)]
+        channel.publisher.confirms = Confirms(channel.out.flush_soon)
+        receipts = [channel.publisher.confirms.expect() for _ in range(3)]
         channel.out.unconfirmed += 3
         receipts[0].settle(durable=True)
         connection.fail(not_found("queue", "q", "/"), channel.number)
@@ -159,18 +159,18 @@ def test_what_is_due_when_a_channel_closes_is_confirmed_before_and_counted_once(
 def test_a_publisher_is_not_read_while_publishers_are_held_back():
     async def test(it, wire):
         connection = it.connect(wire)
-        connection._handshake = object()
+        connection.state.handshake = object()
         channel = it.channel(connection)
-        channel.publishes = True
+        channel.publisher.has_published = True
         it.services.queues.block.set("low on disk")
         feed(connection, method_frame(channel.number, confirm.Select(False)))
         assert not wire.reading
-        assert channel.confirms is None
+        assert channel.publisher.confirms is None
         it.services.queues.block.set(None)
         connection.set_blocked(None)
         await asyncio.sleep(0)
         assert wire.reading
-        assert channel.confirms is not None
+        assert channel.publisher.confirms is not None
 
     run(test)
 
@@ -178,11 +178,11 @@ def test_a_publisher_is_not_read_while_publishers_are_held_back():
 def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_closed():
     async def test(it, wire):
         connection = it.connect(wire)
-        connection._handshake = object()
+        connection.state.handshake = object()
         channel, other = it.channel(connection), it.channel(connection)
-        channel.confirms = Confirms(channel.out.flush_soon)
+        channel.publisher.confirms = Confirms(channel.out.flush_soon)
         for _ in range(MAX_UNCONFIRMED):
-            channel.confirms.expect()
+            channel.publisher.confirms.expect()
         channel.out.unconfirmed = MAX_UNCONFIRMED
         feed(connection, method_frame(other.number, confirm.Select(False)))
         assert not wire.reading
@@ -190,7 +190,7 @@ def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_clos
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert wire.reading
-        assert other.confirms is not None
+        assert other.publisher.confirms is not None
 
     run(test)
 
@@ -198,7 +198,7 @@ def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_clos
 def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses():
     async def test(it, wire):
         connection = it.connect(wire)
-        connection._handshake = object()
+        connection.state.handshake = object()
         channel, memory = it.channel(connection), it.listener.memory
         memory.force_take(memory.capacity)
         connection._transport.pause_writing()
@@ -207,7 +207,7 @@ def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses
         memory.give(memory.capacity)
         await asyncio.sleep(0)
         assert wire.reading
-        assert channel.confirms is not None
+        assert channel.publisher.confirms is not None
         assert memory.in_use == 0
 
     run(test)
@@ -216,7 +216,7 @@ def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses
 def test_a_client_that_leaves_while_the_memory_is_exhausted_is_not_waited_for():
     async def test(it, wire):
         connection = it.connect(wire)
-        connection._handshake = object()
+        connection.state.handshake = object()
         channel, memory = it.channel(connection), it.listener.memory
         memory.force_take(memory.capacity)
         connection._transport.pause_writing()

@@ -19,7 +19,7 @@ def test_a_get_waits_until_all_that_expired_is_dropped():
             channel = it.channel()
             it.world.publish("q", b"new")
             queue = it.world.queue("q")
-            assert queue.is_expiring
+            assert queue.is_paused
             await basic_class.get(channel, basic.Get(0, "q", False))
             assert queue.waiting == 0
             assert [one.position for one in channel.unacked.values()] == [expired]
@@ -40,7 +40,7 @@ def test_a_get_of_a_client_that_is_gone_takes_no_message():
             disconnect(channel)
             await waiting
             queue = it.world.queue("q")
-            while queue.is_expiring:
+            while queue.is_paused:
                 await asyncio.sleep(0)
             assert (queue.waiting, queue.unacked) == (1, {})
 

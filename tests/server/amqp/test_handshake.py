@@ -8,9 +8,8 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.errors import QueueError
 from strom.queues.virtual_host import VirtualHost
-from strom.server.amqp.context import IncompleteMessages, QueueServices
 from strom.server.amqp.handshake import Handshake
-from strom.server.amqp.session import Login
+from strom.server.amqp.session import IncompleteMessages, Login, QueueServices
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.table import encode_table

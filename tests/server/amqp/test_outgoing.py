@@ -25,6 +25,7 @@ class FakeChannel:
     def __init__(self) -> None:
         self.updates = 0
         self.due = 0
+        self.publisher = self  # a channel and its publisher in one
 
     @property
     def has_confirms(self) -> bool:

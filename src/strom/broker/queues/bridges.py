@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from strom.broker.partition import Partition
 from strom.broker.queues.bridge_letters import BridgeDeadLetters
-from strom.broker.queues.destinations import find_destinations
 from strom.broker.queues.from_topic import Delivery
 from strom.broker.queues.to_topic import TopicFeed
 from strom.broker.queues.topic_messages import message_from_record
@@ -16,6 +15,7 @@ from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError
 from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor
+from strom.queues.destinations import find_destinations
 from strom.queues.errors import QueueError, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue

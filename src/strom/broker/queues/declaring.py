@@ -5,6 +5,7 @@ A durable change is on disk before it takes effect. Such changes are made one at
 
 import asyncio
 import secrets
+from dataclasses import replace
 from typing import Any
 
 from strom.broker.queues.hub import QueueBroker, storage_refusal
@@ -15,13 +16,11 @@ from strom.queues.arguments import differing_argument
 from strom.queues.definitions import (
     EXCHANGE,
     QUEUE,
-    Arguments,
     Binding,
     ExchangeDefinition,
     QueueDefinition,
 )
 from strom.queues.errors import QueueError, Reason, access_refused, precondition_failed
-from strom.queues.exchanges.headers import check_form
 from strom.queues.queue import Queue
 from strom.queues.virtual_host import (
     ALTERNATE,
@@ -115,15 +114,7 @@ class Declarations:
         if name.startswith(RESERVED):
             raise access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         name = name or f"amq.gen-{secrets.token_urlsafe(16)}"
-        definition = QueueDefinition(
-            vhost.name,
-            name,
-            wanted.durable,
-            wanted.exclusive,
-            wanted.auto_delete,
-            wanted.arguments,
-            self._free_topic(vhost, name),
-        )
+        definition = replace(wanted, name=name, topic=self._free_topic(vhost, name))
         queue = self._queues.make_queue(definition)
         if wanted.exclusive:
             queue.owner = owner
@@ -189,21 +180,14 @@ class Declarations:
     # --- bindings ------------------------------------------------------------------------------
 
     async def bind(self, vhost: VirtualHost, binding: Binding) -> None:
-        _refuse_default(binding.source)
-        if binding.kind == EXCHANGE:
-            _refuse_default(binding.destination)
+        _refuse_default_in(binding)
         async with self._changing:
-            source = vhost.exchange(binding.source)
-            if source.definition.type == "headers":
-                check_form(binding.arguments)
             if vhost.bind(binding) and _is_durable(vhost, binding):
                 await self._write([binding])
 
     async def unbind(self, vhost: VirtualHost, binding: Binding) -> None:
         """Delete a binding, if it exists."""
-        _refuse_default(binding.source)
-        if binding.kind == EXCHANGE:
-            _refuse_default(binding.destination)
+        _refuse_default_in(binding)
         async with self._changing:
             durable = _is_durable(vhost, binding)
             if vhost.unbind(binding):
@@ -273,6 +257,12 @@ def _refuse_default(name: str) -> None:
         raise access_refused("operation not permitted on the default exchange")
 
 
+def _refuse_default_in(binding: Binding) -> None:
+    _refuse_default(binding.source)
+    if binding.kind == EXCHANGE:
+        _refuse_default(binding.destination)
+
+
 def _is_durable(vhost: VirtualHost, binding: Binding) -> bool:
     if not vhost.exchange(binding.source).definition.durable:
         return False
@@ -285,7 +275,7 @@ def _is_durable(vhost: VirtualHost, binding: Binding) -> bool:
 def _check_same_exchange(found: ExchangeDefinition, wanted: ExchangeDefinition) -> None:
     for name in ("type", "durable", "auto_delete", "internal"):
         _check_same("exchange", found, wanted, name)
-    _check_argument("exchange", found, wanted, ALTERNATE)
+    _check_same("exchange", found, wanted, ALTERNATE, of_arguments=True)
 
 
 def _check_same_queue(found: QueueDefinition, wanted: QueueDefinition) -> None:
@@ -293,30 +283,21 @@ def _check_same_queue(found: QueueDefinition, wanted: QueueDefinition) -> None:
         _check_same("queue", found, wanted, name)
     differs = differing_argument(found.arguments, wanted.arguments)
     if differs is not None:
-        _check_argument("queue", found, wanted, differs)
+        _check_same("queue", found, wanted, differs, of_arguments=True)
 
 
-def _check_same(kind: str, found: Any, wanted: Any, name: str) -> None:
-    now, asked = getattr(found, name), getattr(wanted, name)
+def _check_same(
+    kind: str, found: Any, wanted: Any, name: str, *, of_arguments: bool = False
+) -> None:
+    if of_arguments:
+        now, asked = found.arguments.get(name), wanted.arguments.get(name)
+    else:
+        now, asked = getattr(found, name), getattr(wanted, name)
     if now != asked:
-        raise _inequivalent(kind, found, name, now, asked)
-
-
-def _check_argument(kind: str, found: Any, wanted: Any, name: str) -> None:
-    now, asked = _argument(found.arguments, name), _argument(wanted.arguments, name)
-    if now != asked:
-        raise _inequivalent(kind, found, name, now, asked)
-
-
-def _argument(arguments: Arguments, name: str) -> Any:
-    return arguments.get(name)
-
-
-def _inequivalent(kind: str, found: Any, name: str, now: object, asked: object) -> QueueError:
-    return precondition_failed(
-        f"inequivalent arg '{name}' for {kind} '{found.name}' in vhost '{found.vhost}': "
-        f"received '{_shown(asked)}' but current is '{_shown(now)}'"
-    )
+        raise precondition_failed(
+            f"inequivalent arg '{name}' for {kind} '{found.name}' in vhost '{found.vhost}': "
+            f"received '{_shown(asked)}' but current is '{_shown(now)}'"
+        )
 
 
 def _shown(value: object) -> str:

@@ -15,8 +15,9 @@ from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
 from strom.queues.errors import QueueError
 from strom.queues.message import Message
-from strom.queues.queue import RETRY_MS, MessageUnavailable, PendingRemoval
+from strom.queues.queue import RETRY_MS
 from strom.queues.receipts import Receipt
+from strom.queues.store import MessageUnavailable, PendingRemoval
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class DelayedMessages:
     def load(self, topic: HostedTopic) -> None:
         """Restore the delayed messages after a restart."""
         self.store.load(topic)
-        for position, message in self.store.live_messages():
+        for position, message in self.store.log.live_messages():
             self._delays.add(position, message)
         self._set_timer()
 

@@ -15,17 +15,19 @@ from typing import NamedTuple
 from strom.broker.partition import Partition
 from strom.broker.replaying import committed_records
 from strom.model.errors import ApiError, CorruptData
+from strom.model.retries import RetryPolicy
 from strom.queues.receipts import BatchReceipt, Receipt
 from strom.wire.kafka.records import Record
 
 log = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
-RETRY_SECONDS = 1.0
+RETRY = RetryPolicy(first_s=1.0)
+"""For a topic that cannot be read, and records that did not become durable."""
+RETRY_REFUSED = RetryPolicy()
+"""For a target that refuses records: it grows until the target accepts one."""
 PATIENCE_S = 1.0
 """How long a read waits for its slowest target before it goes on without it."""
-FIRST_BACKOFF_S = 0.05
-LONGEST_BACKOFF_S = 1.0
 
 
 class Delivery(NamedTuple):
@@ -123,7 +125,7 @@ class PartitionReader:
             log.warning(
                 "Exchange %r cannot read its topic; retrying: %s", self.route.exchange, error
             )
-            self.loop.call_later(RETRY_SECONDS, self.partition_changed)
+            self.loop.call_later(RETRY.delay(0, 0), self.partition_changed)
             return None
         return None if after == start else FetchedRecords(records, after)
 
@@ -156,7 +158,8 @@ class PartitionReader:
     def _settled(self, target: str, durable: bool) -> None:
         receipt = self._pending.pop(target)
         if not durable:  # read again for it, from the start of this read
-            self._fall_behind(target, receipt, at=self.position).read_after(RETRY_SECONDS)
+            lagger = self._fall_behind(target, receipt, at=self.position)
+            lagger.read_after(RETRY.delay(0, 0))
         if not self._pending and self._timer is not None:
             self._finish()
 
@@ -201,7 +204,7 @@ class LaggingTarget:
         self._reader = reader
         self._target = target
         self._next = following
-        self._backoff_s = FIRST_BACKOFF_S
+        self._refusals = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
@@ -222,8 +225,8 @@ class LaggingTarget:
             self.is_refused = True
         self._reader.route.on_moved()
         if self.is_refused:
-            self.read_after(self._backoff_s)
-            self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+            self.read_after(RETRY_REFUSED.delay(self._refusals, 0))
+            self._refusals += 1
         else:
             self.read_after(0)
 
@@ -237,7 +240,7 @@ class LaggingTarget:
             return
         read = reader.fetch(self._next)
         if read is None:
-            self.read_after(RETRY_SECONDS)
+            self.read_after(RETRY.delay(0, 0))
             return
         receipt = BatchReceipt(self.settled, is_patient=True)
         self._next = self._deliver(read, limit, receipt)
@@ -254,6 +257,6 @@ class LaggingTarget:
                     self.is_refused = not deliver(receipt)
                     if self.is_refused:
                         return record.offset
-                    self._backoff_s = FIRST_BACKOFF_S
+                    self._refusals = 0
         self.is_refused = False
         return min(read.after, limit)

@@ -8,7 +8,6 @@ from strom.broker.broker import Broker
 from strom.broker.queues import restoring
 from strom.broker.queues.bridges import Bridges
 from strom.broker.queues.delayed import BATCH_BYTES, DelayedMessages
-from strom.broker.queues.destinations import Destinations, find_destinations
 from strom.broker.queues.naming import NO_QUEUE, topic_of
 from strom.broker.queues.queue_host import QueueHost, still_there
 from strom.broker.queues.queue_stores import QueueStores, store_of
@@ -18,10 +17,12 @@ from strom.broker.queues.turn import PublisherBlock, TickBatcher
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
 from strom.queues.definitions import Binding, QueueDefinition
 from strom.queues.delays import released
+from strom.queues.destinations import Destinations, find_destinations
 from strom.queues.errors import QueueError, Reason
 from strom.queues.message import Message
-from strom.queues.queue import PendingRemoval, Queue
+from strom.queues.queue import Queue
 from strom.queues.receipts import Receipt
+from strom.queues.store import PendingRemoval
 from strom.queues.virtual_host import VirtualHost
 
 STOP_SECONDS = 10.0

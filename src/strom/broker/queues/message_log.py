@@ -10,7 +10,7 @@ from strom.broker.replaying import records_of
 from strom.model.errors import ApiError, CorruptData
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
-from strom.queues.queue import MessageUnavailable
+from strom.queues.store import MessageUnavailable
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, read_records
 

@@ -10,8 +10,9 @@ from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.dead_letters import dead_letter, is_cycle
 from strom.queues.message import Message
-from strom.queues.queue import PendingRemoval, Queue
+from strom.queues.queue import Queue
 from strom.queues.receipts import Receipt
+from strom.queues.store import PendingRemoval
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 
 

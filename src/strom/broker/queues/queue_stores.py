@@ -77,7 +77,7 @@ class QueueStores:
         except ApiError as error:
             store.not_opened(error)
             return
-        if store.closed:
+        if store.log.closed:
             await self._broker.delete_topic(definition.topic)
         else:
             store.opened(hosted)
@@ -87,8 +87,8 @@ class QueueStores:
         store.close()
         self._definitions.pop(store, None)
         self.memory.divide(len(self._definitions))
-        if store.topic is not None:
-            self._tasks.run(self._broker.delete_topic(store.topic.topic.name))
+        if store.log.topic is not None:
+            self._tasks.run(self._broker.delete_topic(store.log.topic.topic.name))
 
     def forget_damaged(self, definition: QueueDefinition) -> None:
         """Delete the topic of a queue that was not served because its log is damaged."""
@@ -98,20 +98,22 @@ class QueueStores:
     async def loaded(self) -> None:
         """Return when corrections made at the start are durable, or cannot be for now."""
         for store in tuple(self._definitions):
-            await store.loaded()
+            await store.log.loaded()
 
     def sync(self) -> None:
         """Sync to disk what was written without a publisher waiting for it."""
         for store in self._definitions:
-            store.sync()
+            store.log.sync()
 
     async def trim(self) -> None:
         """Delete segments whose messages are all removed, and rewrite those with few others."""
         broker = self._broker
         for store in tuple(self._definitions):
             try:
-                store.trim()
-                await store.prune(broker.off_loop)
+                store.log.trim()
+                if store.log.is_prunable:
+                    store.write_progress()
+                    await store.log.prune(broker.off_loop)
             except DirectoryOffline:
                 raise
             except (ApiError, StorageError) as error:  # concerns one log: the others are trimmed

@@ -100,10 +100,10 @@ def _restore_ready(queue: Queue, progress: QueueProgress) -> None:
     if isinstance(ready, FifoReady):
         ready.restore(progress.acknowledged, progress.delivered, store.next_position)
     if not isinstance(ready, FifoReady) or queue.rules.max_length_bytes is not None:
-        for position, message in store.live_messages():
+        for position, message in store.log.live_messages():
             if not isinstance(ready, FifoReady):
                 ready.push(position, message.priority)
-            queue.ready_bytes += len(message.body)
+            queue.backlog.size += len(message.body)
 
 
 async def _restore_bridges(queues: "QueueBroker", definitions: list[Definition]) -> None:

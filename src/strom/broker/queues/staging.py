@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from strom.broker.queues.destinations import Destinations, find_destinations
+from strom.queues.destinations import Destinations, find_destinations
 from strom.queues.errors import QueueError, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue

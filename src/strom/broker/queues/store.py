@@ -3,23 +3,20 @@
 What must be durable is written at the end of the event loop's turn, everything else only when it exceeds
 the memory. A message that was consumed before that is never written. The next messages to be delivered
 are cached in memory.
-
-Partition 0 of the queue's topic holds the messages, partition 1 which of them are removed.
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sized
+from collections.abc import Iterator, Sized
 from typing import Protocol
 
 from strom.broker.partition import Partition
 from strom.broker.queues.message_cache import OVERHEAD, MemoryShare, MessageCache
 from strom.broker.queues.message_log import MessageLog
-from strom.broker.queues.progress_log import ProgressLog
+from strom.broker.queues.queue_log import QueueLog
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
-from strom.queues.acknowledged import Acknowledged, Range
+from strom.queues.acknowledged import Range
 from strom.queues.message import Message
 from strom.queues.progress_records import QueueProgress
 from strom.queues.receipts import Receipt
@@ -63,8 +60,7 @@ class QueueStore:
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.next_position = 0
-        self.topic: HostedTopic | None = None
-        self.closed = False
+        self.log = QueueLog(clock)
         self.is_damaged = False
         """Whether its log is damaged and accepts no writes until it is restored."""
         self.consumers: Sized = ()
@@ -78,28 +74,19 @@ class QueueStore:
         self._keeps_all = keeps_all
         """Whether messages that are not persistent survive a restart too."""
         self._batch_bytes = batch_bytes
-        self._messages: MessageLog | None = None
-        """None while the queue has no topic: it is in memory only."""
-        self._progress = ProgressLog(clock)
+        self._progress = self.log.progress
         self._pending: dict[int, Message] = {}
         self._pending_bytes = 0
         self._must_write = False
         self._receipts: list[tuple[int, Receipt]] = []
         self._is_due = False
         self._wants_topic = False
-        self._unsynced: dict[Partition, None] = {}
-
-    @property
-    def acknowledged(self) -> Acknowledged:
-        return self._progress.acknowledged
 
     # --- life ----------------------------------------------------------------------------------
 
     def opened(self, topic: HostedTopic) -> None:
         """The topic exists, and is empty."""
-        self.topic = topic
-        self._messages = MessageLog(topic.partitions[0])
-        self._progress.partition = topic.partitions[1]
+        self.log.open(topic)
         self._wants_topic = False
         self._due()
 
@@ -111,39 +98,23 @@ class QueueStore:
 
     def load(self, topic: HostedTopic) -> QueueProgress:
         """Restore from the topic of an existing queue; return the state of its messages."""
-        self.topic = topic
+        progress = self.log.load(topic)
         messages, changes = topic.partitions[:2]
-        self._messages = MessageLog(messages)
         end = self.next_position = messages.log.end_offset
-        progress = self._progress.load(changes, messages.log.start_offset, end)
         if self._progress.must_correct or self._progress.has_several_records:
             try:
                 self._progress.write_all(end)
-                self._unsynced[changes] = None
+                self.log.sync_later(changes)
             except ApiError as error:
                 self._failed(changes, error)
         return progress
 
-    async def loaded(self) -> None:
-        """Return when the corrected progress is on disk, or cannot be for now.
-
-        Until then, no new message may take a position that an old record marks as removed.
-        """
-        if self._progress.partition is not None:
-            await _flushed(self._progress.partition)
-
     def close(self) -> None:
         """The queue is deleted."""
-        self.closed = True
+        self.log.closed = True
         self._memory.pressed.discard(self)
         receipts, self._receipts = self._receipts, []
         _settle(receipts, durable=True)
-
-    def live_messages(self) -> Iterator[tuple[int, Message]]:
-        """All messages in the log that are not removed, in order."""
-        return (
-            iter(()) if self._messages is None else self._messages.live_messages(self.acknowledged)
-        )
 
     # --- in ------------------------------------------------------------------------------------
 
@@ -172,7 +143,7 @@ class QueueStore:
         return self._read(position) if message is None else message
 
     def _read(self, position: int) -> Message | None:
-        messages, gone = self._messages, self.acknowledged
+        messages, gone = self.log.messages, self._progress.acknowledged
         if messages is None or position in gone:
             return None
         if not messages.partition.log.start_offset <= position < messages.end:
@@ -216,7 +187,7 @@ class QueueStore:
     def remove_range(self, span: Range) -> None:
         """Remove a range of messages, some of which may be removed already."""
         start, end = span
-        self.acknowledged.add_range(start, end)
+        self._progress.acknowledged.add_range(start, end)
         if end - start < len(self._pending) + len(self.cache):
             affected = list(range(start, end))
         else:
@@ -228,7 +199,8 @@ class QueueStore:
             if message is not None:
                 self._pending_bytes -= len(message.body) + OVERHEAD
             self.cache.drop(position)
-        written = 0 if self._messages is None else min(end, self._messages.end)
+        messages = self.log.messages
+        written = 0 if messages is None else min(end, messages.end)
         if start < written:
             self._progress.add_gone_range(start, written)
             self._due()
@@ -243,9 +215,9 @@ class QueueStore:
     def write_messages(self) -> None:
         """Write what must be durable, or exceeds the memory."""
         self._is_due = False
-        if self.closed or not (self._must_write or self._pending_bytes > self._memory.each):
+        if self.log.closed or not (self._must_write or self._pending_bytes > self._memory.each):
             return
-        messages = self._messages
+        messages = self.log.messages
         if messages is None:
             if not self._wants_topic:
                 self._wants_topic = True
@@ -262,7 +234,7 @@ class QueueStore:
             self._failed(messages.partition, error)
             return
         self._must_write = False
-        self._unsynced[messages.partition] = None
+        self.log.sync_later(messages.partition)
         if self._receipts:
             self._await_disk(messages.partition)
 
@@ -302,7 +274,7 @@ class QueueStore:
             return
 
         def on_durable(code: ErrorCode) -> None:
-            if code is ErrorCode.NONE or self.closed:
+            if code is ErrorCode.NONE or self.log.closed:
                 _settle(receipts, durable=True)
             elif patient := _refuse(receipts):
                 self._receipts += patient
@@ -327,66 +299,20 @@ class QueueStore:
 
     def write_progress(self) -> None:
         """Write which of the messages in the log are removed."""
-        partition = self._progress.partition
-        if self._messages is None or partition is None or self.closed:
+        messages, partition = self.log.messages, self._progress.partition
+        if messages is None or partition is None or self.log.closed:
             self._progress.clear()
             return
         try:
-            if self._progress.write(self._messages.end):
-                self._unsynced[partition] = None
+            if self._progress.write(messages.end):
+                self.log.sync_later(partition)
         except ApiError as error:
             self._failed(partition, error)
-
-    # --- background ----------------------------------------------------------------------------
-
-    def sync(self) -> None:
-        """Sync to disk what was written."""
-        if self._unsynced:
-            partitions, self._unsynced = self._unsynced, {}
-            for partition in partitions:
-                if not self.closed:
-                    partition.sync_soon()
-
-    def trim(self) -> None:
-        """Delete whole segments whose messages are all removed."""
-        progress = self._progress.partition
-        if self._messages is not None and progress is not None and not self.closed:
-            now_ms = self._clock.now_ms()
-            self._messages.trim(self.acknowledged.floor, now_ms)
-            progress.log.delete_old_segments(now_ms)
-
-    async def prune(self, off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        """Rewrite segments in which few messages are not removed.
-
-        Otherwise one message that is never acknowledged would retain everything after it.
-        """
-        messages, progress = self._messages, self._progress.partition
-        if messages is None or progress is None or self.closed:
-            return
-        if messages.partition.log.segment_count < 2:
-            return
-        self.write_progress()
-        if self._progress.has_unwritten_gone:
-            return  # the disk refused it
-        gone = self.acknowledged.copy()
-        if await _flushed(progress) and not self.closed:
-            await messages.prune(gone, self._clock.now_ms(), off_loop)
 
     def _due(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._turn.write_later(self)
-
-
-async def _flushed(partition: Partition) -> bool:
-    """Return when what was appended is on disk, or the disk refuses it."""
-    if partition.log.flushed_offset >= partition.log.end_offset:
-        return True
-    last = partition.log.end_offset - 1
-    flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.on_durable(Appended(last, last, -1, 0, False), flushed.set_result)
-    partition.sync_soon()
-    return await flushed is ErrorCode.NONE
 
 
 def _batches(

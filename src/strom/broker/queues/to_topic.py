@@ -19,6 +19,7 @@ from strom.broker.queues.turn import TickBatcher
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.queues.message import Message
 from strom.queues.receipts import Receipt
 from strom.storage.log import Appended
@@ -32,10 +33,9 @@ BATCH_RECORDS = 1000
 BATCH_BYTES = 512 * 1024
 RECORD_OVERHEAD = 64
 """Upper bound of a record's size besides its key, value and headers."""
-FIRST_RETRY_S = 1.0
-LONGEST_RETRY_S = 5.0
+RETRY = RetryPolicy(first_s=1.0, longest_s=5.0)
 """For temporary errors: a full disk, a missing topic."""
-LONGEST_RETRY_OF_A_RECORD_S = 60.0
+RETRY_OF_A_RECORD = RetryPolicy(first_s=1.0, longest_s=60.0)
 """For a record that the topic refuses until its configuration is changed."""
 RETRIED_AT_ONCE = 100
 
@@ -94,7 +94,8 @@ class TopicFeed:
         """Refused records that are retried."""
         self._is_unavailable = False
         """Whether the topic refuses all records, not only some."""
-        self._retry_s = FIRST_RETRY_S
+        self._retries = 0
+        """Retries in a row of which the topic accepted nothing."""
         self._timer: asyncio.TimerHandle | None = None
         self._has_warned = False
         self._stopped = False
@@ -231,7 +232,7 @@ class TopicFeed:
             self._refuse(patient, ApiError(code))
         elif not self._stopped or self._closed:
             # The records are in the log: wait for the next sync instead of appending duplicates.
-            self._loop.call_later(FIRST_RETRY_S, self._await_disk, partition, appended, patient)
+            self._loop.call_later(RETRY.delay(0, 0), self._await_disk, partition, appended, patient)
 
     # --- refusals ------------------------------------------------------------------------------
 
@@ -264,7 +265,7 @@ class TopicFeed:
         item.unload()
         self._backlog.append(item)
         if self._timer is None:
-            self._retry_in(self._retry_s)
+            self._retry_in(RETRY.delay(self._retries, 0))
 
     def _retry_in(self, seconds: float) -> None:
         self._cancel_retry()
@@ -285,18 +286,18 @@ class TopicFeed:
         refused = len(self._backlog) - (before - len(tried))
         if not self._backlog:
             self._cancel_retry()
-            self._retry_s = FIRST_RETRY_S
+            self._retries = 0
             self._has_warned = False
             log.info("Topic %s accepts messages again.", self.name)
         elif refused < len(tried):
-            self._retry_s = FIRST_RETRY_S
+            self._retries = 0
             self._retry_in(0)
         else:
             if self._is_unavailable:  # then they keep their order; otherwise retry the others first
                 self._backlog.rotate(refused)
-            longest = LONGEST_RETRY_S if self._is_unavailable else LONGEST_RETRY_OF_A_RECORD_S
-            self._retry_in(self._retry_s)
-            self._retry_s = min(2 * self._retry_s, longest)
+            policy = RETRY if self._is_unavailable else RETRY_OF_A_RECORD
+            self._retry_in(policy.delay(self._retries, 0))
+            self._retries += 1
 
     def _loaded(self, items: list[FeedItem]) -> Iterator[FeedItem]:
         for item in items:

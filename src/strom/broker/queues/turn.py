@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from strom.model.errors import DirectoryOffline
+from strom.model.retries import RetryPolicy
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 1.0
+RETRY = RetryPolicy(first_s=1.0)
 
 
 class Flusher(Protocol):
@@ -83,7 +84,7 @@ class TickBatcher:
         if not self._failing:
             log.warning("Could not write a queue, which is retried: %s", error)
             self._block.set("low on disk")
-            self._loop.call_later(RETRY_SECONDS, self._retry)
+            self._loop.call_later(RETRY.delay(0, 0), self._retry)
         self._failing[store] = None
 
     def _retry(self) -> None:

@@ -1,29 +1,27 @@
-"""A channel: its consumers, unacknowledged messages, publishing, and confirms."""
+"""A channel: its consumers, and the deliveries that they have not acknowledged.
+
+What the client publishes on it is handled in `publishing.py`.
+"""
 
 from collections.abc import Coroutine, Iterable
+from itertools import takewhile
 from typing import Any, NamedTuple, TypeAlias
 
-from strom.broker.queues.message_properties import make_message
 from strom.queues.consumers import Consumer
-from strom.queues.errors import QueueError, access_refused, precondition_failed
+from strom.queues.errors import QueueError, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import GetResult, Queue
-from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.queues.virtual_host import VirtualHost
 from strom.server.amqp.ack_timeout import DeliveryAges
-from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.outgoing import FRAMES_BYTES
+from strom.server.amqp.publishing import ChannelPublisher
 from strom.server.amqp.session import Session
 from strom.server.amqp.settling import Settling
-from strom.server.amqp.transaction import Transaction
-from strom.wire.amqp.codec import method_frame
-from strom.wire.amqp.content import Content, ContentAssembly, write_content
 from strom.wire.amqp.delivering import DeliveryWriter
 from strom.wire.amqp.methods import basic
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.schema import Method
 
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
-FRAMES_BYTES = 80
-"""Approximate overhead of a delivery besides its body."""
 
 Work: TypeAlias = Coroutine[Any, Any, None] | None
 """What the connection must await before it handles the next frame; None if all is done."""
@@ -61,19 +59,14 @@ class Channel:
         self.takes = session.out.can_deliver
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, Unacked] = {}
-        self.assembly: ContentAssembly[basic.Publish] = ContentAssembly(
-            session.services.settings.amqp_max_message_bytes
-        )
+        self.publisher = ChannelPublisher(session, number)
         self.prefetch = 0
         """Of new consumers."""
         self.channel_prefetch = 0
         """Of the whole channel."""
         self.flow_active = True
-        self.publishes = False
         self.last_queue = ""
         """The queue last declared, which the empty name means."""
-        self.confirms: Confirms | None = None
-        self.transaction: Transaction | None = None
         self._next_tag = 1
         self._ages = DeliveryAges()
         self._settling: Settling | None = None
@@ -82,63 +75,10 @@ class Channel:
     def send(self, method: Method) -> None:
         self.out.send(self.number, method)
 
-    # --- publishing ----------------------------------------------------------------------------
-
-    def add_header(self, payload: memoryview) -> None:
-        self._assembled(self.assembly.add_header(payload))
-
-    def add_body(self, payload: memoryview) -> None:
-        """Add a body frame; RESOURCE_ERROR if incomplete messages exceed the memory limit."""
-        before = self.assembly.held_bytes
-        content = self.assembly.add_body(payload)
-        self.session.services.incomplete_messages.add(self.assembly.held_bytes - before)
-        self._assembled(content)
-
-    def _assembled(self, content: Content[basic.Publish] | None) -> None:
-        if content is not None:
-            self.publish(content.method, content.properties, content.body)
-
-    def publish(self, method: basic.Publish, properties: bytes, body: bytes) -> None:
-        """Publish a complete message."""
-        if not self.assembly.is_idle:
-            self.assembly.expect_method()
-        self.publishes = True
-        exchange = method.exchange
-        if exchange != DEFAULT and self.vhost.exchange(exchange).internal:
-            raise access_refused(f"cannot publish to internal exchange '{exchange}'")
-        if method.immediate:
-            raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
-        now_ms = self.queues.clock.now_ms()
-        message = make_message(exchange, method.routing_key, properties, body, now_ms)
-        if message.user_id is not None and message.user_id != self.session.login.user:
-            raise precondition_failed(
-                f"user_id property set to '{message.user_id}' but authenticated user was "
-                f"'{self.session.login.user}'"
-            )
-        if self.transaction is not None:
-            self.transaction.published.append((message, method.mandatory))
-        elif self.confirms is not None:
-            receipt = self.confirms.expect()
-            self.out.unconfirmed += 1
-            if not self.queues.publish(self.vhost, message, receipt) and method.mandatory:
-                self.return_message(message)
-            receipt.settle(durable=True)
-        elif not self.queues.publish(self.vhost, message, None) and method.mandatory:
-            self.return_message(message)
-
-    def return_message(self, message: Message) -> None:
-        """Return an unroutable mandatory message (basic.return)."""
-        returned = basic.Return(
-            ReplyCode.NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key
-        )
-        self._send_content(returned, message)
-
-    def _send_content(self, method: Any, message: Message) -> None:
-        out = self.out
-        out.frames.append(method_frame(self.number, method))
-        frame_max = self.session.login.frame_max
-        write_content(out.frames, self.number, message.properties, message.body, frame_max)
-        out.added(len(message.body) + FRAMES_BYTES)
+    def respond(self, request: Any, response: Method) -> None:
+        """Send a response, unless the request has `no_wait`."""
+        if not request.no_wait:
+            self.out.send(self.number, response)
 
     # --- delivering ----------------------------------------------------------------------------
 
@@ -173,8 +113,10 @@ class Channel:
         if not no_ack:
             self.unacked[tag] = Unacked(tag, queue, got.position, None)
         message = got.message
-        answer = basic.GetOk(tag, got.redelivered, message.exchange, message.routing_key, got.left)
-        self._send_content(answer, message)
+        response = basic.GetOk(
+            tag, got.redelivered, message.exchange, message.routing_key, got.left
+        )
+        self.out.send_content(self.number, response, message, self.session.login.frame_max)
 
     def update(self) -> None:
         """Recompute whether deliveries are accepted, and resume them if they are."""
@@ -204,8 +146,8 @@ class Channel:
 
     def acknowledge(self, tag: int, multiple: bool) -> Work:
         """Handle basic.ack; the tag must be unacknowledged."""
-        if self.transaction is not None:
-            self.transaction.settled.append((self.take(tag, multiple), None))
+        if self.publisher.transaction is not None:
+            self.publisher.transaction.settled.append((self.take(tag, multiple), None))
             return None
         if multiple:
             return self._settle_up_to(tag, None)
@@ -226,8 +168,8 @@ class Channel:
 
     def refuse(self, tag: int, *, multiple: bool, requeue: bool) -> Work:
         """Handle basic.nack and basic.reject: requeue the messages, or dead-letter or discard them."""
-        if self.transaction is not None:
-            self.transaction.settled.append((self.take(tag, multiple), requeue))
+        if self.publisher.transaction is not None:
+            self.publisher.transaction.settled.append((self.take(tag, multiple), requeue))
             return None
         if multiple:
             return self._settle_up_to(tag, requeue)
@@ -254,16 +196,10 @@ class Channel:
             if tag not in unacked:
                 raise _unknown_tag(tag)
             return [unacked.pop(tag)]
-        if tag == 0:
-            tags = list(unacked)
-        else:
-            tags = []
-            for known in unacked:  # in the order of their delivery
-                if known > tag:
-                    break
-                tags.append(known)
-            if not tags:
-                raise _unknown_tag(tag)
+        last = tag or self._next_tag
+        tags = list(takewhile(lambda known: known <= last, unacked))  # in the order of delivery
+        if tag and not tags:
+            raise _unknown_tag(tag)
         return [unacked.pop(known) for known in tags]
 
     def settle(self, messages: list[Unacked], requeue: bool | None) -> None:
@@ -305,8 +241,6 @@ class Channel:
         """Remove all consumers and requeue all unacknowledged messages: the channel is closed."""
         self.left = True
         self.takes = False
-        self.session.services.incomplete_messages.add(-self.assembly.held_bytes)
-        self.assembly.abandon()
         consumers, self.consumers = list(self.consumers.values()), {}
         left: dict[Queue, None] = {}
         for consumer in consumers:
@@ -315,17 +249,14 @@ class Channel:
                 queue.consumers.remove(consumer)
                 left[queue] = None
         self._return_all()
-        if self.confirms is not None:
-            # Confirms that are due are sent before channel.close, and counted once.
-            self.out.unconfirmed -= self.write_confirms()
-            self.out.unconfirmed -= self.confirms.close()
+        self.publisher.close()
         self.serve(left)
         for queue in left:
             self.declarations.consumer_left(self.vhost, queue)
 
     def _return_all(self) -> None:
-        if self.transaction is not None:
-            self.transaction.rollback(self)
+        if self.publisher.transaction is not None:
+            self.publisher.transaction.rollback(self)
         unacked, self.unacked = self.unacked, {}
         ending = Settling(self, unacked, self._next_tag, True)
         begun, self._settling = self._settling, None
@@ -333,16 +264,6 @@ class Channel:
             begun.successor = ending  # acks from before the close are still applied
         else:
             self.queues.slices.run(ending.step, ending.slices)
-
-    # --- confirming ----------------------------------------------------------------------------
-
-    @property
-    def has_confirms(self) -> bool:
-        return self.confirms is not None and self.confirms.is_due
-
-    def write_confirms(self) -> int:
-        """Confirm messages that have become durable; return their number."""
-        return 0 if self.confirms is None else self.confirms.write(self.out.frames, self.number)
 
 
 def _unknown_tag(tag: int) -> QueueError:

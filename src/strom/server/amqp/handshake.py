@@ -7,8 +7,7 @@ import hmac
 
 import strom
 from strom.broker.queues.hub import check_vhost
-from strom.server.amqp.context import QueueServices
-from strom.server.amqp.session import Login
+from strom.server.amqp.session import Login, QueueServices
 from strom.server.loopback import may_log_in
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT, FRAME_MIN_SIZE, AmqpError, ReplyCode

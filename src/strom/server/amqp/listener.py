@@ -8,7 +8,7 @@ from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import IncompleteMessages, QueueServices
+from strom.server.amqp.session import IncompleteMessages, QueueServices
 from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.socket_listener import BindAddress, SocketListener

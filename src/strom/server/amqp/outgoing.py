@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from strom.broker.queues.turn import Flusher, TickBatcher
+from strom.queues.message import Message
 from strom.server.transport.client_transport import ClientTransport
 from strom.wire.amqp.codec import method_frame
+from strom.wire.amqp.content import write_content
 from strom.wire.amqp.protocol import HEARTBEAT
 from strom.wire.amqp.schema import Method
 from strom.wire.amqp.table import Buffer
@@ -18,6 +20,8 @@ from strom.wire.amqp.table import Buffer
 if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel
 
+FRAMES_BYTES = 80
+"""Approximate overhead of a delivery besides its body."""
 MAX_GATHERED = 256 * 1024
 """Collected bytes at which deliveries stop for the rest of the turn."""
 MAX_UNSENT = 4 * 1024 * 1024
@@ -67,6 +71,12 @@ class OutgoingFrames:
         self.size += len(frame)
         self.flush_soon()
 
+    def send_content(self, channel: int, method: Method, message: Message, frame_max: int) -> None:
+        """Send a method with a message as its content."""
+        self.frames.append(method_frame(channel, method))
+        write_content(self.frames, channel, message.properties, message.body, frame_max)
+        self.added(len(message.body) + FRAMES_BYTES)
+
     def send_heartbeat(self) -> None:
         self.frames.append(HEARTBEAT)
         self.flush_soon()
@@ -90,8 +100,8 @@ class OutgoingFrames:
         self._flush_due = False
         was_full = self.size > MAX_UNSENT or self.unconfirmed >= MAX_UNCONFIRMED
         for channel in self._channels.values():
-            if channel.has_confirms:
-                self.unconfirmed -= channel.write_confirms()
+            if channel.publisher.has_confirms:
+                self.unconfirmed -= channel.publisher.write_confirms()
         frames, self.frames = self.frames, []
         self.size = 0
         if frames and self._transport.is_open:

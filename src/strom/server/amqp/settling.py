@@ -1,7 +1,7 @@
 """Acknowledging, requeueing and rejecting messages, possibly very many, in slices."""
 
 import asyncio
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -70,12 +70,8 @@ class Settling:
         await self.done
 
     def _take(self) -> "list[Unacked]":
-        tags: list[int] = []
-        for tag in self._unacked:
-            if tag > self._last_tag or len(tags) == self._slice:
-                break
-            tags.append(tag)
-        return [self._unacked.pop(tag) for tag in tags]
+        due = takewhile(lambda tag: tag <= self._last_tag, self._unacked)
+        return [self._unacked.pop(tag) for tag in list(islice(due, self._slice))]
 
     def _settle(self, messages: "list[Unacked]") -> dict[Queue, list[int]]:
         touched: dict[Queue, list[int]] = {}

@@ -45,7 +45,7 @@ class Transaction:
         settled, self.settled = self.settled, []
         for (message, mandatory), routed in zip(published, staged.release(), strict=True):
             if mandatory and not routed:
-                channel.return_message(message)
+                channel.publisher.return_message(message)
         for messages, requeue in settled:
             channel.settle(messages, requeue)
 

@@ -11,15 +11,7 @@ from strom.wire.amqp.content import BasicProperties, decode_properties
 
 def exchange_view(exchange: Exchange) -> dict[str, Any]:
     definition = exchange.definition
-    return {
-        "name": definition.name,
-        "vhost": definition.vhost,
-        "type": definition.type,
-        "durable": definition.durable,
-        "auto_delete": definition.auto_delete,
-        "internal": definition.internal,
-        "arguments": dict(definition.arguments),
-    }
+    return vars(definition) | {"arguments": dict(definition.arguments)}
 
 
 def queue_view(queue: Queue) -> dict[str, Any]:

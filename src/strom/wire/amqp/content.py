@@ -5,7 +5,7 @@ The properties stay encoded, so that a message is delivered without encoding the
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -81,15 +81,23 @@ def decode_properties(raw: bytes) -> BasicProperties:
 
 def _decode_properties(raw: bytes) -> BasicProperties:
     values: list[Any] = [None] * len(BasicProperties._fields)
+    for place, _, value, _ in _decode_fields(raw):
+        values[place] = value
+    return BasicProperties._make(values)
+
+
+def _decode_fields(raw: bytes) -> Iterator[tuple[int, str, Any, bytes]]:
+    """The properties that are present: index, name, value and encoded bytes of each."""
     position = 2
     try:
-        for place, _, kind in _layout(_flags(raw)):
-            values[place], position = _decode_property(raw, position, kind)
+        for place, name, kind in _layout(_flags(raw)):
+            start = position
+            value, position = _decode_property(raw, start, kind)
+            yield place, name, value, raw[start:position]
     except (IndexError, struct.error):
         raise _malformed("truncated") from None
     if position != len(raw):
         raise _malformed(f"{position} bytes in a payload of {len(raw)}")
-    return BasicProperties._make(values)
 
 
 _decode_cached = lru_cache(maxsize=1024)(_decode_properties)
@@ -145,17 +153,7 @@ def _encode_property(value: Any, kind: str) -> bytes:
 
 def split_properties(raw: bytes) -> dict[str, bytes]:
     """The encoded bytes of each property, to change some and keep the others byte for byte."""
-    fields, position = {}, 2
-    try:
-        for _, name, kind in _layout(_flags(raw)):
-            start = position
-            _, position = _decode_property(raw, start, kind)
-            fields[name] = raw[start:position]
-    except (IndexError, struct.error):
-        raise _malformed("truncated") from None
-    if position != len(raw):
-        raise _malformed(f"{position} bytes in a payload of {len(raw)}")
-    return fields
+    return {name: encoded for _, name, _, encoded in _decode_fields(raw)}
 
 
 def join_properties(fields: Mapping[str, bytes]) -> bytes:

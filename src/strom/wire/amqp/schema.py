@@ -6,8 +6,9 @@
 
 Instances are immutable, have slots and take every field by position or by name, with a default for
 each. The codec (`codec.py`) generates code from declarations. Fields are in wire order and have the
-names of the specification, in snake case; reserved fields are declared like the others. A short
-string is str, a long string is bytes, a table is a dict (see `table.py`).
+names of the specification, in snake case; reserved fields are declared like the others. Methods with
+equal fields inherit them from a base class without ids. A short string is str, a long string is bytes,
+a table is a dict (see `table.py`).
 
 These are not dataclasses: creating sixty of those takes longer than the rest of starting up.
 """
@@ -104,8 +105,10 @@ class _MethodType(type):
         declared = {key: item for key, item in namespace.items() if isinstance(item, Field)}
         for key in declared:
             del namespace[key]
+        inherited = [field for base in bases for field in getattr(base, "FIELDS", ())]
+        own = [item._replace(name=key) for key, item in declared.items()]
         namespace["__slots__"] = tuple(declared)
-        namespace["FIELDS"] = tuple(item._replace(name=key) for key, item in declared.items())
+        namespace["FIELDS"] = (*inherited, *own)
         namespace["CLASS_ID"] = class_id
         namespace["METHOD_ID"] = method_id
         namespace["INDEX"] = class_id << 16 | method_id

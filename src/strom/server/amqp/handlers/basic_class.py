@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.queues.queue import GetResult, Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer, Work
-from strom.server.amqp.handlers.queue_class import usable
+from strom.server.amqp.handlers.topology_class import usable
 from strom.wire.amqp.delivering import DeliveryWriter
 from strom.wire.amqp.methods import basic as methods
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
@@ -42,8 +42,7 @@ def consume(channel: Channel, method: methods.Consume) -> None:
     queue.consumers.add(consumer)
     queue.had_consumers = True
     channel.consumers[tag] = consumer
-    if not method.no_wait:
-        channel.send(methods.ConsumeOk(tag))
+    channel.respond(method, methods.ConsumeOk(tag))
     channel.declarations.touch(queue)
     channel.serve([queue])
 
@@ -53,13 +52,12 @@ def cancel(channel: Channel, method: methods.Cancel) -> None:
     consumer = channel.consumers.pop(method.consumer_tag, None)
     if consumer is not None:
         channel.remove_consumer(consumer)
-    if not method.no_wait:
-        channel.send(methods.CancelOk(method.consumer_tag))
+    channel.respond(method, methods.CancelOk(method.consumer_tag))
 
 
 def publish(channel: Channel, method: methods.Publish) -> None:
     """Start a message; its header and body frames follow."""
-    channel.assembly.begin(method)
+    channel.publisher.assembly.begin(method)
 
 
 def get(channel: Channel, method: methods.Get) -> Work:
@@ -95,12 +93,10 @@ def ack(channel: Channel, method: methods.Ack) -> Work:
 
 
 def nack(channel: Channel, method: methods.Nack) -> Work:
-
     return channel.refuse(method.delivery_tag, multiple=method.multiple, requeue=method.requeue)
 
 
 def reject(channel: Channel, method: methods.Reject) -> Work:
-
     return channel.refuse(method.delivery_tag, multiple=False, requeue=method.requeue)
 
 

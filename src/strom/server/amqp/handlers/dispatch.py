@@ -4,20 +4,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from strom.model.errors import StromError
-from strom.server.amqp.channel import Channel
-from strom.server.amqp.handlers import (
-    basic_class,
-    channel_class,
-    confirm_class,
-    exchange_class,
-    queue_class,
-    tx_class,
-)
+from strom.server.amqp.channel import Channel, Work
+from strom.server.amqp.handlers import basic_class, channel_class, topology_class
 from strom.wire.amqp.methods import access
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.schema import Method, method_name
 
-Work: TypeAlias = Coroutine[Any, Any, None] | None
 Handler: TypeAlias = Callable[[Channel, Any], Work]
 
 
@@ -29,11 +21,8 @@ def _access(channel: Channel, method: access.Request) -> None:
 HANDLERS: dict[type[Method], Handler] = {
     access.Request: _access,
     **channel_class.HANDLERS,
-    **exchange_class.HANDLERS,
-    **queue_class.HANDLERS,
+    **topology_class.HANDLERS,
     **basic_class.HANDLERS,
-    **confirm_class.HANDLERS,
-    **tx_class.HANDLERS,
 }
 
 

@@ -18,7 +18,8 @@ from strom.wire.amqp.table import Buffer
 METHODS: dict[int, type[Method]] = {
     method.INDEX: method
     for module in (connection, channel, access, exchange, queue, basic, confirm, tx)
-    for method in module.METHODS
+    for method in vars(module).values()
+    if isinstance(method, type) and issubclass(method, Method) and method.INDEX
 }
 """By class and method id in one number, as on the wire."""
 

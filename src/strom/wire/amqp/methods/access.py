@@ -14,6 +14,3 @@ class Request(Method, class_id=30, method_id=10):
 
 class RequestOk(Method, class_id=30, method_id=11):
     ticket: int = short(1)
-
-
-METHODS: tuple[type[Method], ...] = (Request, RequestOk)

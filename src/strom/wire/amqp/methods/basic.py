@@ -124,25 +124,3 @@ class Nack(Method, class_id=60, method_id=120):
     delivery_tag: int = longlong()
     multiple: bool = bit()
     requeue: bool = bit(True)
-
-
-METHODS: tuple[type[Method], ...] = (
-    Qos,
-    QosOk,
-    Consume,
-    ConsumeOk,
-    Cancel,
-    CancelOk,
-    Publish,
-    Return,
-    Deliver,
-    Get,
-    GetOk,
-    GetEmpty,
-    Ack,
-    Reject,
-    RecoverAsync,
-    Recover,
-    RecoverOk,
-    Nack,
-)

@@ -21,17 +21,16 @@ class FlowOk(Method, class_id=20, method_id=21):
     active: bool = bit()
 
 
-class Close(Method, class_id=20, method_id=40):
-    """Either peer closes the channel, with the reason and the method that caused it."""
-
+class CloseReason(Method):
     reply_code: int = short()
     reply_text: str = shortstr()
     class_id: int = short()
     method_id: int = short()
 
 
+class Close(CloseReason, class_id=20, method_id=40):
+    """Either peer closes the channel, with the reason and the method that caused it."""
+
+
 class CloseOk(Method, class_id=20, method_id=41):
     """Confirms the close; the channel number may be reused."""
-
-
-METHODS: tuple[type[Method], ...] = (Open, OpenOk, Flow, FlowOk, Close, CloseOk)

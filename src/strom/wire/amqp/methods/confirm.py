@@ -9,6 +9,3 @@ class Select(Method, class_id=85, method_id=10):
 
 class SelectOk(Method, class_id=85, method_id=11):
     pass
-
-
-METHODS: tuple[type[Method], ...] = (Select, SelectOk)

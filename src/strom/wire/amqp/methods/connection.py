@@ -1,6 +1,7 @@
 """Opening, tuning and closing a connection."""
 
 from strom.model.tables import Table
+from strom.wire.amqp.methods.channel import CloseReason
 from strom.wire.amqp.schema import Method, bit, long, longstr, octet, short, shortstr, table
 
 
@@ -35,20 +36,18 @@ class SecureOk(Method, class_id=10, method_id=21):
     response: bytes = longstr()
 
 
-class Tune(Method, class_id=10, method_id=30):
+class _Limits(Method):
+    channel_max: int = short()
+    frame_max: int = long()
+    heartbeat: int = short()
+
+
+class Tune(_Limits, class_id=10, method_id=30):
     """Limits proposed by the server; 0 means no limit."""
 
-    channel_max: int = short()
-    frame_max: int = long()
-    heartbeat: int = short()
 
-
-class TuneOk(Method, class_id=10, method_id=31):
+class TuneOk(_Limits, class_id=10, method_id=31):
     """Limits chosen by the client, at most those proposed."""
-
-    channel_max: int = short()
-    frame_max: int = long()
-    heartbeat: int = short()
 
 
 class Open(Method, class_id=10, method_id=40):
@@ -61,13 +60,8 @@ class OpenOk(Method, class_id=10, method_id=41):
     known_hosts: str = shortstr()
 
 
-class Close(Method, class_id=10, method_id=50):
+class Close(CloseReason, class_id=10, method_id=50):
     """Either peer closes the connection, with the reason and the method that caused it."""
-
-    reply_code: int = short()
-    reply_text: str = shortstr()
-    class_id: int = short()
-    method_id: int = short()
 
 
 class CloseOk(Method, class_id=10, method_id=51):
@@ -93,21 +87,3 @@ class UpdateSecret(Method, class_id=10, method_id=70):
 
 class UpdateSecretOk(Method, class_id=10, method_id=71):
     pass
-
-
-METHODS: tuple[type[Method], ...] = (
-    Start,
-    StartOk,
-    Secure,
-    SecureOk,
-    Tune,
-    TuneOk,
-    Open,
-    OpenOk,
-    Close,
-    CloseOk,
-    Blocked,
-    Unblocked,
-    UpdateSecret,
-    UpdateSecretOk,
-)

@@ -35,43 +35,26 @@ class DeleteOk(Method, class_id=40, method_id=21):
     pass
 
 
-class Bind(Method, class_id=40, method_id=30):
-    """Binds one exchange to another (RabbitMQ extension)."""
-
+class _Binding(Method):
     ticket: int = short()
     destination: str = shortstr()
     source: str = shortstr()
     routing_key: str = shortstr()
     no_wait: bool = bit()
     arguments: Table = table()
+
+
+class Bind(_Binding, class_id=40, method_id=30):
+    """Binds one exchange to another (RabbitMQ extension)."""
 
 
 class BindOk(Method, class_id=40, method_id=31):
     pass
 
 
-class Unbind(Method, class_id=40, method_id=40):
+class Unbind(_Binding, class_id=40, method_id=40):
     """Removes a binding between exchanges (RabbitMQ extension)."""
-
-    ticket: int = short()
-    destination: str = shortstr()
-    source: str = shortstr()
-    routing_key: str = shortstr()
-    no_wait: bool = bit()
-    arguments: Table = table()
 
 
 class UnbindOk(Method, class_id=40, method_id=51):
     """Its method id is 51 in RabbitMQ, not 41 as the pattern suggests."""
-
-
-METHODS: tuple[type[Method], ...] = (
-    Declare,
-    DeclareOk,
-    Delete,
-    DeleteOk,
-    Bind,
-    BindOk,
-    Unbind,
-    UnbindOk,
-)

@@ -72,17 +72,3 @@ class Unbind(Method, class_id=50, method_id=50):
 
 class UnbindOk(Method, class_id=50, method_id=51):
     pass
-
-
-METHODS: tuple[type[Method], ...] = (
-    Declare,
-    DeclareOk,
-    Bind,
-    BindOk,
-    Purge,
-    PurgeOk,
-    Delete,
-    DeleteOk,
-    Unbind,
-    UnbindOk,
-)

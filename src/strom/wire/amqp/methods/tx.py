@@ -25,6 +25,3 @@ class Rollback(Method, class_id=90, method_id=30):
 
 class RollbackOk(Method, class_id=90, method_id=31):
     pass
-
-
-METHODS: tuple[type[Method], ...] = (Select, SelectOk, Commit, CommitOk, Rollback, RollbackOk)

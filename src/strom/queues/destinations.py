@@ -1,16 +1,21 @@
-"""The destinations of a message, found and checked before anything is published."""
+"""The destinations of a message, found and checked before anything is published.
+
+The headers CC and BCC add routing keys (sender-selected distribution). BCC is removed before delivery,
+so that consumers do not see it.
+"""
 
 from collections.abc import Collection
 from typing import NamedTuple
 
 from strom.model.tables import Table
-from strom.queues.cc_headers import BLIND_COPIES, COPIES, cc_routing_keys
 from strom.queues.delays import DELAY, delay_of
+from strom.queues.errors import precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.virtual_host import Exchange, VirtualHost
 
-SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
+COPIES = "CC"
+BLIND_COPIES = "BCC"
 
 
 class Destinations(NamedTuple):
@@ -31,8 +36,8 @@ def find_destinations(vhost: VirtualHost, message: Message) -> Destinations:
         vhost.exchange(message.exchange)
         return Destinations(message, is_delayed=True)
     queues: Collection[Queue]
-    if headers is not None and not SPECIAL_HEADERS.isdisjoint(headers):
-        message, queues = _route_special(vhost, message, headers)
+    if headers is not None and (COPIES in headers or BLIND_COPIES in headers):
+        message, queues = _route_copies(vhost, message, headers)
     else:
         queues = vhost.route(message.exchange, message.routing_key, headers)
     feeding: tuple[Exchange, ...] = ()
@@ -42,13 +47,24 @@ def find_destinations(vhost: VirtualHost, message: Message) -> Destinations:
     return Destinations(message, queues=queues, feeding=feeding)
 
 
-def _route_special(
+def _route_copies(
     vhost: VirtualHost, message: Message, headers: Table
 ) -> tuple[Message, Collection[Queue]]:
     """Route a message with the headers CC or BCC."""
     found: dict[Queue, None] = {}
-    for key in (message.routing_key, *cc_routing_keys(headers)):
+    for key in (message.routing_key, *_copied_keys(headers)):
         found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
     if BLIND_COPIES in headers:
         message = message.with_properties(message.parsed.changed({}, without=(BLIND_COPIES,)))
     return message, tuple(found)
+
+
+def _copied_keys(headers: Table) -> list[str]:
+    """The keys of both headers; raise PRECONDITION_FAILED if one is not a list of strings."""
+    keys = []
+    for name in (COPIES, BLIND_COPIES):
+        named = headers.get(name, [])
+        if not isinstance(named, list) or not all(isinstance(key, str) for key in named):
+            raise precondition_failed(f"the header {name} must be a list of routing keys")
+        keys += named
+    return keys

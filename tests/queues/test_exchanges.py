@@ -3,10 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.queues.exchanges.direct import Direct
-from strom.queues.exchanges.fanout import Fanout
-from strom.queues.exchanges.headers import Headers
-from strom.queues.exchanges.topic import Topic
+from strom.queues.exchanges import Direct, Fanout, Headers, Topic
 
 WORDS = st.sampled_from(["a", "b", "", "*", "#"])
 PATTERNS = st.lists(WORDS, max_size=5).map(".".join)

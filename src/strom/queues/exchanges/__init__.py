@@ -1,1 +1,0 @@
-"""The exchange types, one module each: what is bound, and what a message matches."""

@@ -1,0 +1,149 @@
+"""Publishing on a channel, without sockets: contents, confirms, returns, and their limits."""
+
+import asyncio
+
+import pytest
+
+from strom.queues.definitions import ExchangeDefinition
+from strom.queues.errors import QueueError, Reason
+from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.session import IncompleteMessages
+from strom.server.amqp.transaction import Transaction
+from strom.wire.amqp.content import (
+    BasicProperties,
+    ContentHeader,
+    encode_header,
+    encode_properties,
+)
+from strom.wire.amqp.methods import basic
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from tests.server.amqp.in_process import clients
+
+PERSISTENT = encode_properties(BasicProperties(delivery_mode=2))
+TO_Q = basic.Publish(exchange="", routing_key="q")
+
+
+def run(test):
+    async def with_queue():
+        async with clients() as it:
+            await it.world.declare("q")
+            await test(it, it.channel().publisher)
+
+    asyncio.run(asyncio.wait_for(with_queue(), 10))
+
+
+def header(size):
+    return memoryview(encode_header(ContentHeader(size, PERSISTENT)))
+
+
+def test_a_message_is_published_when_its_last_frame_has_arrived():
+    async def test(it, publisher):
+        assert not publisher.has_published
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(4))
+        publisher.add_body(memoryview(b"ab"))
+        assert it.world.queue("q").waiting == 0
+        publisher.add_body(memoryview(b"cd"))
+        assert (it.world.bodies("q"), publisher.has_published) == ([b"abcd"], True)
+
+    run(test)
+
+
+def test_a_message_may_have_no_body():
+    async def test(it, publisher):
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(0))
+        assert it.world.bodies("q") == [b""]
+
+    run(test)
+
+
+def test_incomplete_messages_count_until_they_are_complete_or_the_channel_is_closed():
+    async def test(it, publisher):
+        held = it.services.incomplete_messages
+        for _ in range(2):
+            publisher.assembly.begin(TO_Q)
+            publisher.add_header(header(4))
+            publisher.add_body(memoryview(b"abc"))
+            assert held._held == 3
+            publisher.add_body(memoryview(b"d"))
+            assert held._held == 0
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(4))
+        publisher.add_body(memoryview(b"abc"))
+        publisher.close()
+        assert (held._held, publisher.assembly.is_idle) == (0, True)
+
+    run(test)
+
+
+def test_more_incomplete_messages_than_the_memory_holds_are_refused():
+    limit = IncompleteMessages(10)
+    limit.add(10)
+    with pytest.raises(AmqpError) as refused:
+        limit.add(1)
+    assert refused.value.code is ReplyCode.RESOURCE_ERROR
+    limit.add(-11)
+    limit.add(10)
+
+
+def test_a_confirm_waits_for_the_disk():
+    async def test(it, publisher):
+        (connection,) = it.connections
+        out = connection.out
+        publisher.confirms = Confirms(out.flush_soon)
+        publisher.publish(TO_Q, PERSISTENT, b"m")
+        assert (publisher.has_confirms, out.unconfirmed) == (False, 1)
+        await it.world.synced()
+        assert (publisher.confirms.close(), out.unconfirmed) == (0, 0)
+
+    run(test)
+
+
+def test_an_unroutable_message_is_returned_if_it_is_mandatory():
+    async def test(it, publisher):
+        (connection,) = it.connections
+        publisher.publish(basic.Publish(exchange="", routing_key="x"), PERSISTENT, b"m")
+        assert connection.out.frames == []
+        mandatory = basic.Publish(exchange="", routing_key="x", mandatory=True)
+        publisher.publish(mandatory, PERSISTENT, b"m")
+        assert b"NO_ROUTE" in b"".join(connection.out.frames)
+
+    run(test)
+
+
+def test_a_transaction_keeps_what_is_published():
+    async def test(it, publisher):
+        publisher.transaction = Transaction()
+        publisher.publish(TO_Q, PERSISTENT, b"m")
+        assert it.world.queue("q").waiting == 0
+        ((message, mandatory),) = publisher.transaction.published
+        assert (message.body, mandatory) == (b"m", False)
+
+    run(test)
+
+
+def test_messages_that_a_client_may_not_publish_are_refused():
+    async def test(it, publisher):
+        it.world.vhost.add_exchange(ExchangeDefinition("/", "inner", "fanout", internal=True))
+        with pytest.raises(QueueError, match="cannot publish to internal exchange 'inner'"):
+            publisher.publish(basic.Publish(exchange="inner"), PERSISTENT, b"m")
+        with pytest.raises(QueueError) as refused:
+            publisher.publish(basic.Publish(exchange="missing"), PERSISTENT, b"m")
+        assert refused.value.reason is Reason.NOT_FOUND
+        other = encode_properties(BasicProperties(user_id="other"))
+        with pytest.raises(QueueError, match="user_id property set to 'other'"):
+            publisher.publish(TO_Q, other, b"m")
+        with pytest.raises(AmqpError, match="immediate=true"):
+            publisher.publish(basic.Publish(routing_key="q", immediate=True), PERSISTENT, b"m")
+        assert it.world.queue("q").waiting == 0
+
+    run(test)
+
+
+def test_the_own_user_id_is_accepted():
+    async def test(it, publisher):
+        publisher.publish(TO_Q, encode_properties(BasicProperties(user_id="guest")), b"m")
+        assert it.world.bodies("q") == [b"m"]
+
+    run(test)
