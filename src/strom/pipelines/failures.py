@@ -17,6 +17,8 @@ data: a record cannot be processed.
 definition: the view stops until it is changed or replayed; others continue.
 fatal: the process must stop."""
 
+VIEW_FAILURES = frozenset({"data", "definition"})
+"""Failures that affect one view only."""
 REASON_CHARACTERS = 500
 _TRANSIENT_TYPES = frozenset({"cimpl.KafkaException", "_internal.DeltaError", "_duckdb.Error"})
 """Exceptions by top-level module and name, without importing their libraries."""

@@ -134,15 +134,7 @@ class MasterDataset:
             self.check_same_topic(kafka)
             who = f"The archive of {self.topic}"
             kafka.check_complete(self.topic, start, who, self._way_out)
-            raw = read_log(
-                spark,
-                kafka.servers,
-                self.topic,
-                start,
-                end,
-                group=f"{group}.archive",
-                client_settings=kafka.java_settings,
-            )
+            raw = read_log(spark, kafka, self.topic, start, end, f"{group}.archive")
             if on_one_core:
                 raw = raw.coalesce(1)
             name = f"records-{uuid.uuid4().hex}"

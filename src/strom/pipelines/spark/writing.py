@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from strom.pipelines.data_folder import TOKEN_FILE, read_or_create_token
 from strom.pipelines.failures import TransientError
-from strom.pipelines.folder_token import FILE, read_or_create_token
 from strom.pipelines.spark.reading import literal_path
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def to_folder_error(error: Exception, data: Path) -> FolderNotShared | None:
         executor = text.partition(_REFUSED)[2].partition(" SQLSTATE")[0].splitlines()[0]
         return FolderNotShared(
             f"The executor on {executor.strip()} does not see the data folder {data} of this project: "
-            f"{FILE} is missing there, or belongs to another project. {_REMEDY}"
+            f"{TOKEN_FILE} is missing there, or belongs to another project. {_REMEDY}"
         )
     missing = re.search(r"file:/*(/.*?)\.? (?:File )?does not exist", text)
     path = Path(unquote(missing[1])) if missing else None
@@ -109,7 +109,7 @@ def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
     seen = (
         spark.read.schema(f"{_TOKEN} STRING")
         .option("ignoreMissingFiles", "true")
-        .text(literal_path(data / FILE))
+        .text(literal_path(data / TOKEN_FILE))
         .coalesce(1)
         .agg(sf.max(_TOKEN).alias(_TOKEN))
     )
