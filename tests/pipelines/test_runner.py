@@ -11,6 +11,7 @@ from strom.pipelines import Project, count, window
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers.archiving import Archiver
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import replay
 from strom.pipelines.offsets import TopicOffsets
@@ -167,7 +168,7 @@ def test_a_first_batch_that_a_run_has_not_finished_is_repeated(
     shop.send(clicks(30))
     master = MasterDataset(shop.project.data / "master", shop.stream.topic)
     master.create(shop.kafka.starts(shop.stream.topic))
-    master.archive(spark, shop.kafka, group="strom.test")
+    Archiver(spark, shop.kafka, "strom.test").archive(master)
     with monkeypatch.context() as patch:
         patch.setattr("strom.pipelines.preparation.run_batch", die)
         with pytest.raises(Died):

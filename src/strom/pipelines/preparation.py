@@ -9,6 +9,7 @@ from strom.model.errors import UserError
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import VIEW_FAILURES, classify, plain_reason
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
+from strom.pipelines.layers.archiving import check_same_topic
 from strom.pipelines.layers.batch import run_batch
 from strom.pipelines.layers.compiled_views import CompiledView, compile_view, dead_letter_feed
 from strom.pipelines.layers.master import MasterDataset
@@ -47,7 +48,7 @@ class ProjectPreparation:
         """Open the archive of a stream, or create it."""
         master = MasterDataset(self.project.data / "master", stream.topic)
         master.create(self.kafka.starts(stream.topic), self.kafka.incarnation(stream.topic))
-        master.check_same_topic(self.kafka)
+        check_same_topic(self.kafka, master)
         master.sweep()
         self.masters[stream.topic] = master
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.failures import VIEW_FAILURES, classify, plain_reason
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
+from strom.pipelines.layers.archiving import Archiver
 from strom.pipelines.layers.batch import ArchiveTooShort, Published, run_batch
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
@@ -44,7 +45,7 @@ class BatchLayer:
         self.without_archive: dict[str, str] = {}
         """Topics that are no longer archived, and why."""
         self._settings = project.settings
-        self._group = project.group
+        self._archiver = Archiver(spark, kafka, project.group)
         self._spark = spark
         self._kafka = kafka
         self._manifests = project.manifests
@@ -83,13 +84,7 @@ class BatchLayer:
             return 0
 
     def _archive_chunk(self, master: MasterDataset) -> int:
-        return master.archive(
-            self._spark,
-            self._kafka,
-            group=self._group,
-            max_records=ARCHIVE_CHUNK,
-            on_one_core=True,
-        )
+        return self._archiver.archive(master, max_records=ARCHIVE_CHUNK, on_one_core=True)
 
     def _speed_is_behind(self) -> bool:
         """Whether a speed layer lags by more than a micro-batch, and needs the cores of the archive."""
