@@ -15,6 +15,7 @@ from benchmarks.pipelines.stage import (
     Stage,
 )
 from strom.pipelines.definitions.view import View
+from strom.pipelines.layers.archiving import Archiver
 from strom.pipelines.layers.batch import run_batch
 from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.layers.master import MasterDataset
@@ -49,6 +50,7 @@ def measure_batch(stage: Stage, scale: Scale) -> Iterator[Figure]:
     manifests = stage.manifests("batch")
     master = MasterDataset(stage.folder / "master", TOPIC)
     master.create(BEGINNING)
+    archiver = Archiver(stage.spark, stage.kafka, "bench")
     feed = compile_view(stage.spark, PAGE_MINUTES, stage.folder)
     version = begin_version(stage.spark, manifests, feed, BEGINNING)
     quarter = scale.history // 4
@@ -56,9 +58,7 @@ def measure_batch(stage: Stage, scale: Scale) -> Iterator[Figure]:
         began = time.perf_counter()
         archived = 0
         while archived < quarter and (
-            taken := master.archive(
-                stage.spark, stage.kafka, group="bench", max_records=quarter - archived
-            )
+            taken := archiver.archive(master, max_records=quarter - archived)
         ):
             archived += taken
         archive_s = time.perf_counter() - began

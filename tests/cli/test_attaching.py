@@ -14,7 +14,7 @@ from strom.cli.embedded_broker import EmbeddedBroker
 from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.cluster_identity import FILE, check_same_cluster
+from strom.pipelines.data_folder import CLUSTER_FILE, check_same_cluster
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.offsets import TopicOffsets
@@ -99,7 +99,7 @@ def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
     )
     assert f'`servers = "127.0.0.1:{foreign}"`' in str(refused.value)
     assert "`port` under [kafka]" in str(refused.value)
-    assert not (project.data / FILE).exists()
+    assert not (project.data / CLUSTER_FILE).exists()
 
 
 def test_what_responds_at_the_port_is_not_taken_for_the_projects_broker(tmp_path, port):
@@ -133,29 +133,29 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
         known = kafka.cluster_id()
     with log_of(attached) as kafka:
         assert kafka.cluster_id() == known
-    assert (attached.data / FILE).read_text() == f"{known}\n"
+    assert (attached.data / CLUSTER_FILE).read_text() == f"{known}\n"
     MasterDataset(attached.data / "master", "clicks").create(TopicOffsets((0,)))
     embedded = Project(tmp_path, ProjectSettings(port=port))
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass
     assert f"was computed from the cluster {known}" in str(refused.value)
-    assert f"remove {embedded.data / FILE} to accept it" in str(refused.value)
-    (embedded.data / FILE).unlink()
+    assert f"remove {embedded.data / CLUSTER_FILE} to accept it" in str(refused.value)
+    (embedded.data / CLUSTER_FILE).unlink()
     with log_of(embedded):
-        assert (embedded.data / FILE).read_text() != f"{known}\n"
+        assert (embedded.data / CLUSTER_FILE).read_text() != f"{known}\n"
 
 
 def test_a_cluster_of_which_nothing_was_computed_is_forgotten(tmp_path, broker):
     project = Project(tmp_path, ProjectSettings(servers=broker.bootstrap_servers))
     project.data.mkdir(parents=True)
-    (project.data / FILE).write_text("wrong-address\n")
+    (project.data / CLUSTER_FILE).write_text("wrong-address\n")
     with log_of(project) as kafka:
-        assert (project.data / FILE).read_text() == f"{kafka.cluster_id()}\n"
+        assert (project.data / CLUSTER_FILE).read_text() == f"{kafka.cluster_id()}\n"
 
 
 def test_a_cluster_without_an_id_is_accepted(tmp_path, broker, monkeypatch):
     monkeypatch.setattr(KafkaLog, "cluster_id", lambda kafka: None)
-    (tmp_path / FILE).write_text("another\n")
+    (tmp_path / CLUSTER_FILE).write_text("another\n")
     with closing(KafkaLog(broker.bootstrap_servers)) as kafka:
         check_same_cluster(tmp_path, kafka)
-    assert (tmp_path / FILE).read_text() == "another\n"
+    assert (tmp_path / CLUSTER_FILE).read_text() == "another\n"

@@ -113,7 +113,7 @@ def test_an_archive_of_positions_without_files_is_not_published(world):
     world.send([b"a", b"b"])
     world.speed().step()
     # What strom 0.1.0 did where the workers did not share the data folder.
-    world.master._commit({}, world.kafka.ends(world.stream.topic), 0)
+    world.master.add({}, world.kafka.ends(world.stream.topic), 0)
     with pytest.raises(ArchiveTooShort, match="lists no file"):
         world.batch("counted")
     assert served(world)[0] == 2
@@ -126,7 +126,7 @@ def test_an_archive_of_no_records_whose_files_were_compacted_is_accepted(world, 
     schema = pa.schema(master._table().schema().to_arrow())
     for number in range(2):
         pq.write_table(schema.empty_table(), path / f"{number}.parquet")
-        master._commit({path / f"{number}.parquet": 0}, TopicOffsets((number + 1,)), 0)
+        master.add({path / f"{number}.parquet": 0}, TopicOffsets((number + 1,)), 0)
     assert master.compact()
     assert not master.files()
     assert world.batch("lines").records == 2

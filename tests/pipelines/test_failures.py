@@ -19,12 +19,11 @@ from pyspark.errors import (
 
 from strom.model.errors import StorageError, UserError
 from strom.pipelines.definitions.place import DefinitionError
-from strom.pipelines.failures import REASON_CHARACTERS, classify, plain_reason
+from strom.pipelines.failures import EXPECTATION_FAILED, REASON_CHARACTERS, classify, plain_reason
 from strom.pipelines.kafka_log import KafkaUnavailable, LogTruncated
 from strom.pipelines.layers.batch import ArchiveTooShort
 from strom.pipelines.layers.dead_letters import DeadLettersRefused
 from strom.pipelines.layers.skipping import ViewFailed
-from strom.pipelines.spark.preparing import EXPECTATION_FAILED
 from strom.pipelines.views.chain import ChainConflict
 from strom.registry.client import RegistryUnreachable
 

@@ -96,7 +96,8 @@ def test_all_missing_jars_are_fetched_by_one_java(tmp_path, fake_java):
     folder.mkdir()
     present, *missing = jars.ALL
     (folder / present.file).write_bytes(b"already there")
-    runs, told = tmp_path / "runs", []
+    runs = tmp_path / "runs"
+    told: list[str] = []
     # Instead of Ivy: it keeps the module that it is to resolve, and "fetches" an empty file for each jar.
     files = " ".join(jar.file for jar in missing)
     home = fake_java(

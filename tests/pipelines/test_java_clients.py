@@ -40,14 +40,6 @@ def test_spark_reads_from_a_kafka_that_asks_for_a_password(spark):
         log.create("secret", 1)
         log.send_dead_letters("a", "secret", [DeadLetter(0, 0, None, b"hello", "")])
         start, end = log.starts("secret"), log.ends("secret")
-        rows = read_log(
-            spark,
-            log.servers,
-            "secret",
-            start,
-            end,
-            group="g",
-            client_settings=log.java_settings,
-        )
+        rows = read_log(spark, log, "secret", start, end, "g")
         assert [bytes(row.value) for row in rows.collect()] == [b"hello"]
         log.close()

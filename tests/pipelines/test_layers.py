@@ -14,7 +14,7 @@ import pytest
 from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
 from strom.pipelines.layers.batch import _pin
-from strom.pipelines.layers.skipping import write_computable
+from strom.pipelines.layers.skipping import SegmentWriter
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
@@ -129,14 +129,15 @@ def test_a_batch_whose_end_the_speed_layer_passes_meanwhile_is_right(
     world.send(sent[200:280])
     world.archive()  # further than the view
     passed: list[int] = []
+    write = SegmentWriter.write
 
-    def passing(*arguments, **named):
+    def passing(writer, piece):
         if not passed:  # in one step from 200 to 300: there is no boundary at 280
             world.send(sent[280:])
             passed.append(speed.step())
-        return write_computable(*arguments, **named)
+        return write(writer, piece)
 
-    monkeypatch.setattr("strom.pipelines.layers.batch.write_computable", passing)
+    monkeypatch.setattr(SegmentWriter, "write", passing)
     published = world.batch("page_minutes", beside_speed=beside_speed)
     assert passed == [100]
     assert published.records == 200
@@ -376,14 +377,7 @@ def eventually(true):
 
 def test_a_micro_batch_is_folded_without_a_shuffle(world, capsys):
     end = TopicOffsets((1,) * world.stream.partitions)
-    raw = read_log(
-        world.spark,
-        world.kafka.servers,
-        world.stream.topic,
-        TopicOffsets(),
-        end,
-        group="strom.test",
-    )
+    raw = read_log(world.spark, world.kafka, world.stream.topic, TopicOffsets(), end, "strom.test")
     parsed = parse(world.stream, raw).coalesce(1)
     world.targets["page_minutes"].feed.states(parsed).explain()
     plan = capsys.readouterr().out

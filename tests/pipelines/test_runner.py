@@ -11,6 +11,7 @@ from strom.pipelines import Project, count, window
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers.archiving import Archiver
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import replay
 from strom.pipelines.offsets import TopicOffsets
@@ -167,9 +168,9 @@ def test_a_first_batch_that_a_run_has_not_finished_is_repeated(
     shop.send(clicks(30))
     master = MasterDataset(shop.project.data / "master", shop.stream.topic)
     master.create(shop.kafka.starts(shop.stream.topic))
-    master.archive(spark, shop.kafka, group="strom.test")
+    Archiver(spark, shop.kafka, "strom.test").archive(master)
     with monkeypatch.context() as patch:
-        patch.setattr("strom.pipelines.runner.run_batch", die)
+        patch.setattr("strom.pipelines.preparation.run_batch", die)
         with pytest.raises(Died):
             shop.runner.prepare()
     # From now on the archive alone holds them.
@@ -192,7 +193,7 @@ def test_a_view_older_than_the_archive_goes_on_without_batches(spark, kafka_serv
         shop.runner = ProjectRunner(shop.project, spark, shop.kafka, "lambda")
         shop.runner.prepare()
         shop.runner.start()
-        assert eventually(lambda: shop.runner.without_batch == {"pages"}, shop.runner)
+        assert eventually(lambda: shop.runner.batches.without_batch == {"pages"}, shop.runner)
         shop.send(clicks(30))
         assert eventually(lambda: shop.counted() == 60, shop.runner)
 
@@ -202,7 +203,7 @@ def test_a_new_view_that_fails_on_archived_records_is_set_aside_and_others_go_on
 ):
     with Shop(spark, kafka_servers, tmp_path, "lambda") as shop:
         shop.send(clicks(30))
-        (master,) = shop.runner.masters.values()
+        (master,) = shop.runner.batches.masters.values()
         assert eventually(lambda: master.position() - TopicOffsets() == 30, shop.runner)
         shop.runner.stop()
         shop.project.views["strict"] = View(

@@ -55,7 +55,7 @@ def test_a_failing_view_is_retried_ever_later_until_it_succeeds(manifests, caplo
     states.on_success("pages", 1)
     assert [one.getMessage() for one in caplog.records] == [
         "view pages failed and is retried: the broker is full",
-        "view pages continues",
+        "view pages works again, after 8 failed attempts",
     ]
     assert states.reasons == {}
 

@@ -67,7 +67,7 @@ def test_a_topic_that_has_grown_past_its_forerunner_is_reported_with_the_way_out
     assert sum(row["views"] for row in answers(world)["page_minutes"]) == 90
     dead = f"{world.stream.topic}_dead_letters".replace("-", "_")
     assert world.query(f"SELECT * FROM {dead}") == [], "those were of the topic that is gone"
-    assert runner.batch_now(world.stream.topic) == 90
+    assert runner.batches.batch_now(world.stream.topic) == 90
 
 
 def test_a_topic_that_was_recreated_with_fewer_partitions_is_reported(world):

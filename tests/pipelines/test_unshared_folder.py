@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.folder_token import FILE, read_or_create_token
+from strom.pipelines.data_folder import TOKEN_FILE, read_or_create_token
 from strom.pipelines.spark.jars import cache_folder, connector_jars
 from strom.pipelines.spark.java import java_home
 from tests.pipelines.cluster_driver import QUICK, pages
@@ -208,10 +208,12 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
         # It has a folder at that path, of another project.
         elsewhere = Path(f"/proc/{without.pid}/root{data}")
         read_or_create_token(elsewhere)
-        assert f"{FILE} is missing there, or belongs to another project" in ask.refused("archive")
+        assert f"{TOKEN_FILE} is missing there, or belongs to another project" in ask.refused(
+            "archive"
+        )
 
         # An old copy of the folder has the token; but what is written there, is not seen here.
-        shutil.copy(data / FILE, elsewhere / FILE)
+        shutil.copy(data / TOKEN_FILE, elsewhere / TOKEN_FILE)
         refused = ask.refused("archive")
         assert "Spark's tasks wrote 10 rows" in refused
         assert "this process sees 0 rows in 0 files" in refused

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from confluent_kafka import Producer
 
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers.archiving import Archiver
 from strom.pipelines.layers.batch import run_batch
 from strom.pipelines.layers.compaction import Compactor
 from strom.pipelines.layers.compiled_views import compile_view, dead_letter_feed
@@ -70,7 +71,7 @@ class World:
         return layer
 
     def archive(self, **options):
-        return self.master.archive(self.spark, self.kafka, group="strom.test", **options)
+        return Archiver(self.spark, self.kafka, "strom.test").archive(self.master, **options)
 
     def batch(self, name, **options):
         target = self.targets[name]

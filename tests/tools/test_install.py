@@ -77,7 +77,8 @@ def test_uv_gets_the_options_of_pip():
 @pytest.fixture
 def run(monkeypatch):
     """Runs no command, but records it; those that contain a word of `failing` fail."""
-    commands, failing = [], set()
+    commands: list[tuple[str, ...]] = []
+    failing: set[str] = set()
 
     def record(*command, env, quietly=False):
         commands.append(command)

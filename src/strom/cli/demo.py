@@ -120,7 +120,7 @@ def _running(folder: Path) -> Iterator[RunningDemo]:
         with progress_lines("Starting a broker and Spark"):
             # Spark takes longest to start: all else is started meanwhile.
             starting = starter.submit(spark_of, project)
-            running.callback(lambda: starting.exception() or starting.result().stop())
+            running.callback(_stop_session, starting)
             kafka = running.enter_context(log_of(project))
             from strom.pipelines.runner import ProjectRunner
             from strom.pipelines.serving.queries import QueryEngine
@@ -135,6 +135,11 @@ def _running(folder: Path) -> Iterator[RunningDemo]:
         yield RunningDemo(project, spark, kafka, runner, server)
 
 
+def _stop_session(starting: "Future[SparkSession]") -> None:
+    if starting.exception() is None:
+        starting.result().stop()
+
+
 def _play(running: RunningDemo, rate: int, seconds: int) -> list[str]:
     """Run the four steps; the lines of the report."""
     layer = running.runner.layers[TOPIC]
@@ -145,7 +150,7 @@ def _play(running: RunningDemo, rate: int, seconds: int) -> list[str]:
         _wait(running, lambda: layer.progress.records >= warm_up["sent"], draw)
         fresh.reset()
         click.echo(f"2. Computing three views of {human_count(rate)} clicks/s.")
-        batch = _DelayedCall(seconds / 2, lambda: running.runner.batch_now(TOPIC))
+        batch = _DelayedCall(seconds / 2, lambda: running.runner.batches.batch_now(TOPIC))
 
         def draw_and_poll() -> None:
             draw()

@@ -100,7 +100,7 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
     UserError if another broker listens on its port, or if the data was computed from another cluster.
     """
     from strom.cli.embedded_broker import EmbeddedBroker
-    from strom.pipelines.cluster_identity import check_same_cluster
+    from strom.pipelines.data_folder import check_same_cluster
     from strom.pipelines.kafka_log import KafkaLog
 
     kafka = KafkaLog(project.servers, project.settings.kafka)

@@ -43,10 +43,10 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     Ctrl-C and SIGTERM stop it cleanly.
     """
     project = opened_to_compute(folder)
+    from strom.pipelines.preparation import prepare_topics
     from strom.pipelines.project import files_not_loaded
     from strom.pipelines.runner import ProjectRunner, check_definitions
     from strom.pipelines.serving.http import ServingServer, listen
-    from strom.pipelines.topics import prepare_topics
 
     for text in check_definitions(project):
         notice(text)
@@ -153,7 +153,7 @@ def problems_of(runner: "ProjectRunner") -> list[str]:
         f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"
         for name, reason in aside.items()
     ]
-    lines += [f"archiving has stopped: {one}" for one in runner.without_archive.values()]
+    lines += [f"archiving has stopped: {one}" for one in runner.batches.without_archive.values()]
     if aside and aside.keys() >= runner.project.views.keys():
         lines.append("All views are set aside; queries return their last published state.")
     return lines

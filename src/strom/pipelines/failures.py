@@ -8,7 +8,6 @@ import re
 from typing import Any, Literal
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.spark.preparing import EXPECTATION_FAILED
 from strom.registry.client import RegistryError
 
 FailureKind = Literal["transient", "data", "definition", "fatal"]
@@ -17,6 +16,10 @@ data: a record cannot be processed.
 definition: the view stops until it is changed or replayed; others continue.
 fatal: the process must stop."""
 
+VIEW_FAILURES = frozenset({"data", "definition"})
+"""Failures that affect one view only."""
+EXPECTATION_FAILED = "not as expected: "
+"""The prefix of a failed expectation's message, to find it in Spark's error."""
 REASON_CHARACTERS = 500
 _TRANSIENT_TYPES = frozenset({"cimpl.KafkaException", "_internal.DeltaError", "_duckdb.Error"})
 """Exceptions by top-level module and name, without importing their libraries."""

@@ -2,7 +2,10 @@
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from strom.client.client_properties import to_java
 from strom.client.cluster import cluster_id, topic_config
@@ -14,10 +17,6 @@ from strom.model.errors import UserError
 from strom.pipelines.failures import TransientError
 from strom.pipelines.layers.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
 from strom.pipelines.offsets import TopicOffsets
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-    from confluent_kafka.admin import AdminClient
 
 REQUEST_TIMEOUT_S = 15.0
 CLIENT_ID = "strom-views"
@@ -54,15 +53,13 @@ class KafkaLog:
         self._incarnations: dict[str, int] = {}
 
     @property
-    def admin(self) -> "AdminClient":
+    def admin(self) -> AdminClient:
         if self._admin is None:
             self._admin = self._clients.admin()
         return self._admin
 
     def topics(self) -> dict[str, int]:
         """The number of partitions of every topic."""
-        from confluent_kafka import KafkaException
-
         try:
             found = self.admin.list_topics(timeout=self._timeout_s)
         except KafkaException:
@@ -71,8 +68,6 @@ class KafkaLog:
 
     def cluster_id(self) -> str | None:
         """The cluster id; None if the brokers are too old to have one."""
-        from confluent_kafka import KafkaException
-
         try:
             return cluster_id(self.admin, self._timeout_s)
         except KafkaException:
@@ -96,20 +91,14 @@ class KafkaLog:
 
     def ends(self, topic: str) -> TopicOffsets:
         """The last stable offsets: records of open transactions are not included."""
-        from confluent_kafka.admin import OffsetSpec
-
         return self._offsets(topic, OffsetSpec.latest())
 
     def starts(self, topic: str) -> TopicOffsets:
         """The log start offsets."""
-        from confluent_kafka.admin import OffsetSpec
-
         return self._offsets(topic, OffsetSpec.earliest())
 
     def at_time(self, topic: str, timestamp_ms: int) -> TopicOffsets:
         """The offsets of the first records at or after a timestamp; the end if there are none."""
-        from confluent_kafka.admin import OffsetSpec
-
         found = self._offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self.ends(topic)
         return TopicOffsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
@@ -139,8 +128,6 @@ class KafkaLog:
 
     def commit(self, group: str, topic: str, position: TopicOffsets) -> None:
         """Commit the offsets of a consumer group, for tools that show its lag."""
-        from confluent_kafka import KafkaException, TopicPartition
-
         if group not in self._consumers:
             fixed = {"group.id": group, "enable.auto.commit": False}
             self._consumers[group] = self._clients.consumer(fixed=fixed)
@@ -179,8 +166,6 @@ class KafkaLog:
 
     def _limit_of(self, topic: str) -> int:
         """The `max.message.bytes` of a topic."""
-        from confluent_kafka import KafkaException
-
         try:
             return int(topic_config(self.admin, topic, self._timeout_s)["max.message.bytes"])
         except (KafkaException, KeyError):  # the cluster may deny DescribeConfigs
@@ -188,8 +173,6 @@ class KafkaLog:
 
     def _partitions(self, topic: str) -> int:
         """The number of partitions; also stores the incarnation, which is in the same response."""
-        from confluent_kafka import KafkaException
-
         try:
             found = describe_topic(self.admin, topic, self._timeout_s)
         except KafkaException:
@@ -200,8 +183,6 @@ class KafkaLog:
         return len(found.partitions)
 
     def _offsets(self, topic: str, spec: Any) -> TopicOffsets:
-        from confluent_kafka import KafkaException
-
         places = [(topic, partition) for partition in range(self._partitions(topic))]
         try:
             found = list_offsets(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from strom.model.retries import RetryPolicy
-from strom.pipelines.failures import plain_reason
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +15,7 @@ BACKOFF = RetryPolicy(first_s=0.5, longest_s=30.0)
 
 @dataclass
 class Outage:
-    """Consecutive failures of one thread's work."""
+    """Consecutive failures of a thread's work, or of one version of a view."""
 
     work: str
     backoff: RetryPolicy
@@ -26,12 +25,12 @@ class Outage:
     since: datetime | None = None
     attempts: int = 0
 
-    def on_failure(self, error: BaseException) -> float:
+    def on_failure(self, reason: str) -> float:
         """Record a failure; returns the delay before the next attempt in seconds."""
         if not self.attempts:
             self.since = datetime.now().astimezone()
-            log.warning("%s failed and is retried: %s", self.work, plain_reason(error))
-        self.reason = plain_reason(error)
+            log.warning("%s failed and is retried: %s", self.work, reason)
+        self.reason = reason
         delay = self.backoff.delay(self.attempts, self.chance())
         self.attempts += 1
         return delay

@@ -3,26 +3,27 @@
 import importlib.util
 import re
 import sys
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.definition_files import definition_files, python_files_beside
 from strom.pipelines.definitions.place import DefinitionError, SourceLocation, raised_at
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
+from strom.pipelines.measures import count
 from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, load_error, loading
-from strom.pipelines.quality import quality_view
 from strom.pipelines.settings import FILE, ProjectSettings, read_settings
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.reached_code import remember
 
 if TYPE_CHECKING:
-    from strom.pipelines.serving.view_reader import ViewReader
+    from strom.pipelines.serving.queries import ViewReader
 
+VIEWS = "views.py"
 # DuckDB expands some of these as globs; delta-rs cannot encode others in a URL, or decodes them.
 _UNSUPPORTED_IN_PATHS = re.compile(r"[*?\[\]|^\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 
@@ -84,13 +85,18 @@ class Project:
 
     def view(self, name: str) -> "ViewReader":
         """Reads the rows of a view as Arrow or pandas."""
-        from strom.pipelines.serving.view_reader import ViewReader
+        from strom.pipelines.serving.queries import ViewReader
 
         return ViewReader(self.manifests, name)
 
+    @property
+    def group(self) -> str:
+        """The prefix of the project's consumer groups."""
+        return f"strom.{self.settings.name}"
+
     def group_of(self, view: str) -> str:
         """The consumer group whose committed offsets show a view's progress."""
-        return f"strom.{self.settings.name}.{view}"
+        return f"{self.group}.{view}"
 
 
 def load_project(folder: Path | str = ".") -> Project:
@@ -195,3 +201,62 @@ def _run(path: Path) -> ModuleType:
         place = raised_at(error, SourceLocation(str(path), 0))
         raise DefinitionError(place, load_error(error)) from None
     return module
+
+
+def definition_files(folder: Path, settings: ProjectSettings) -> list[Path]:
+    """The Python and SQL files to load; UserError if `project.files` is invalid."""
+    if settings.files:
+        named = [_definition_file(folder, name) for name in settings.files]
+        modules = Counter(path.stem for path in named if path.suffix == ".py")
+        for stem, times in modules.items():
+            if times > 1:  # modules are identified by their names
+                raise UserError(f"{folder / FILE}: project.files names {times} files {stem}.py.")
+        return named
+    python = [folder / VIEWS] if (folder / VIEWS).is_file() else []
+    return [*python, *sorted(folder.glob("*.sql"))]
+
+
+def python_files_beside(folder: Path, settings: ProjectSettings) -> list[str]:
+    """Python files of the project's folder that are not loaded, without tests and private modules."""
+    loaded = definition_files(folder, settings)
+    return [
+        path.name
+        for path in sorted(folder.glob("*.py"))
+        if path not in loaded and not path.name.startswith(("_", "test_", "conftest"))
+    ]
+
+
+def _definition_file(folder: Path, name: str) -> Path:
+    path = (folder / name).resolve()
+    place = f"{folder / FILE}: project.files: {name}"
+    if not path.is_relative_to(folder):
+        raise UserError(f"{place} is outside of the project's folder.")
+    if path.suffix not in {".py", ".sql"}:
+        raise UserError(f"{place} is neither a .py nor a .sql file.")
+    if not path.is_file():
+        raise UserError(f"{place} does not exist.")
+    return path
+
+
+def quality_view(view: View) -> View | None:
+    """The view `NAME_quality` with violations per expectation; None if the view has none to count.
+
+    It is computed as any other view: a row counts once, in batch, speed layer and replay.
+    """
+    counted = {**view.expect, **view.expect_or_drop}
+    if not counted:
+        return None
+    failed = {
+        name: count(f"CASE WHEN coalesce({condition}, false) THEN NULL ELSE 1 END")
+        for name, condition in counted.items()
+    }
+    return replace(
+        view,
+        keys=(),
+        measures={"rows": count(), **failed},
+        select=(),
+        name=f"{view.name}_quality",
+        expect={},
+        expect_or_drop={},
+        expect_or_fail={},
+    )

@@ -12,19 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strom.pipelines.outages import BACKOFF
+from strom.pipelines.outages import BACKOFF, Outage
 from strom.pipelines.views.manifests import Manifests
 
 log = logging.getLogger(__name__)
 
 FILE = "set-aside.json"
-
-
-@dataclass
-class _PendingRetry:
-    attempts: int = 0
-    until: float = 0.0
-    reason: str = ""
 
 
 @dataclass
@@ -36,33 +29,32 @@ class ViewStates:
     chance: Callable[[], float] = random.random
     reasons: dict[tuple[str, int], str] = field(default_factory=dict)
     """Why a version is set aside, until the run ends or another version becomes active."""
-    _waiting: dict[tuple[str, int], _PendingRetry] = field(default_factory=dict)
+    _outages: dict[tuple[str, int], Outage] = field(default_factory=dict)
+    _retry_at: dict[tuple[str, int], float] = field(default_factory=dict)
 
     def is_ready(self, view: str, number: int) -> bool:
         """Whether a version can process records now."""
         if (view, number) in self.reasons:
             return False
-        waiting = self._waiting.get((view, number))
-        return waiting is None or self.clock() >= waiting.until
+        return self.clock() >= self._retry_at.get((view, number), 0.0)
 
     def retry_later(self, view: str, number: int, reason: str) -> None:
         """Pause a version, with exponential backoff for consecutive failures."""
-        waiting = self._waiting.setdefault((view, number), _PendingRetry())
-        if not waiting.attempts:
-            log.warning("view %s failed and is retried: %s", view, reason)
-        waiting.until = self.clock() + BACKOFF.delay(waiting.attempts, self.chance())
-        waiting.attempts += 1
-        waiting.reason = reason
+        outage = self._outages.setdefault(
+            (view, number), Outage(f"view {view}", BACKOFF, self.chance)
+        )
+        self._retry_at[view, number] = self.clock() + outage.on_failure(reason)
 
     def retry_reason(self, view: str, number: int) -> str | None:
         """Why a version waits for a retry; None if it does not."""
-        waiting = self._waiting.get((view, number))
-        return waiting.reason if waiting else None
+        outage = self._outages.get((view, number))
+        return outage.reason if outage else None
 
     def on_success(self, view: str, number: int) -> None:
         """A version has processed records."""
-        if self._waiting.pop((view, number), None) is not None:
-            log.warning("view %s continues", view)
+        if outage := self._outages.pop((view, number), None):
+            outage.on_success()
+            del self._retry_at[view, number]
 
     def set_aside(self, view: str, number: int, reason: str) -> None:
         """Stop a version until the end of the run, and store the reason."""
@@ -78,7 +70,8 @@ class ViewStates:
     def forget(self, view: str) -> None:
         """Discard a dropped view: its version numbers will be reused."""
         self.reasons = {one: why for one, why in self.reasons.items() if one[0] != view}
-        self._waiting = {one: why for one, why in self._waiting.items() if one[0] != view}
+        self._outages = {one: why for one, why in self._outages.items() if one[0] != view}
+        self._retry_at = {one: at for one, at in self._retry_at.items() if one[0] != view}
 
 
 def clear_reason(manifests: Manifests, view: str) -> None:

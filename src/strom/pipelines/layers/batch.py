@@ -11,7 +11,7 @@ from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.compiled_views import CompiledView
 from strom.pipelines.layers.master import ArchiveSnapshot, MasterDataset
-from strom.pipelines.layers.skipping import Piece, write_computable
+from strom.pipelines.layers.skipping import Piece, SegmentWriter
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
@@ -84,7 +84,7 @@ def _run_batch(
         if not may_lead:  # one core is left to the speed layer: tasks cannot be interrupted
             raw = raw.coalesce(max(1, cores_of(spark) - 1))
         piece = Piece(raw, parse(feed.view.stream, raw), base, cut)
-        segment = write_computable(manifests, kafka, feed, number, piece, layer="batch")
+        segment = SegmentWriter(manifests, kafka, feed, number, layer="batch").write(piece)
         manifests.change(feed.name, topic, lambda manifest: _published(manifest, number, segment))
     except BaseException:
         manifests.change(feed.name, topic, lambda manifest: _unpinned(manifest, number))

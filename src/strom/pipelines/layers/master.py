@@ -9,22 +9,18 @@ import json
 import logging
 import shutil
 import time
-import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.spark.reading import read_log
-from strom.pipelines.spark.writing import write_rows
 from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction
-    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +55,11 @@ class MasterDataset:
 
     def base(self) -> TopicOffsets:
         """The position at which the archive starts."""
-        return self._positions("base")
+        return _offsets(self._table(), "base")
 
     def position(self) -> TopicOffsets:
         """The position up to which records are archived."""
-        return self._positions("next")
+        return _offsets(self._table(), "next")
 
     def incarnation(self) -> int:
         """Identifies the archived topic among those of its name; 0 if unknown."""
@@ -115,69 +111,18 @@ class MasterDataset:
             commit_properties=CommitProperties(app_transactions=marks),
         )
 
-    def archive(
-        self,
-        spark: "SparkSession",
-        kafka: KafkaLog,
-        *,
-        group: str,
-        max_records: int = 2_000_000,
-        on_one_core: bool = False,
-    ) -> int:
-        """Archive new records of the topic, up to a limit; returns their number."""
-        # Delta's commits do not reject a second writer of the same records.
-        with locked(self.path.with_suffix(".lock")):
-            start = self.position()
-            end = kafka.ends(self.topic).at_most(start, max_records)
-            if end == start:
-                return 0
-            self.check_same_topic(kafka)
-            who = f"The archive of {self.topic}"
-            kafka.check_complete(self.topic, start, who, self._way_out)
-            raw = read_log(
-                spark,
-                kafka.servers,
-                self.topic,
-                start,
-                end,
-                group=f"{group}.archive",
-                client_settings=kafka.java_settings,
-            )
-            if on_one_core:
-                raw = raw.coalesce(1)
-            name = f"records-{uuid.uuid4().hex}"
-            files = write_rows(raw, self.path / name, data=self.path.parent.parent)
-            self._commit(files, end, kafka.incarnation(self.topic))
-        return end - start
-
-    def check_same_topic(self, kafka: KafkaLog) -> None:
-        """Raise LogTruncated if the archive belongs to another topic of this name."""
-        known, seen = self.incarnation(), kafka.incarnation(self.topic)
-        if known and seen and known != seen:
-            raise LogTruncated(
-                f"The archive of {self.topic} belongs to an earlier topic of this name, which "
-                "was deleted and "
-                f"recreated. {self._way_out}"
-            )
-
-    @property
-    def _way_out(self) -> str:
-        return (
-            f"Move the folder {self.path} away, and a new archive begins with the oldest record that is "
-            "there. The old one stays readable, as a Delta table."
-        )
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the lock of writers: Delta's commits do not reject a second writer of the same records."""
+        return locked(self.path.with_suffix(".lock"))
 
     def sweep(self) -> int:
         """Remove folders of files that no commit lists: those of crashes."""
-        with locked(self.path.with_suffix(".lock")):
-            return self._sweep()
-
-    def _sweep(self) -> int:
-        listed = {Path(file).parent.name for file in self.files()}
-        left = [path for path in self.path.glob("records-*") if path.name not in listed]
-        for path in left:
-            shutil.rmtree(path, ignore_errors=True)
-        return len(left)
+        with self.locked():
+            listed = {Path(file).parent.name for file in self.files()}
+            left = [path for path in self.path.glob("records-*") if path.name not in listed]
+            for path in left:
+                shutil.rmtree(path, ignore_errors=True)
+            return len(left)
 
     def compact(self) -> bool:
         """Rewrite many small files into few, if there are many; returns whether it did.
@@ -187,7 +132,7 @@ class MasterDataset:
         """
         from deltalake.exceptions import DeltaError
 
-        with locked(self.path.with_suffix(".lock")):
+        with self.locked():
             small = [file for file in self.files() if Path(file).stat().st_size < SMALL_BYTES]
             if len(small) < SMALL_FILES:
                 return False
@@ -200,7 +145,8 @@ class MasterDataset:
                 return False
         return True
 
-    def _commit(self, files: Mapping[Path, int], end: TopicOffsets, incarnation: int) -> None:
+    def add(self, files: Mapping[Path, int], end: TopicOffsets, incarnation: int) -> None:
+        """Commit files with their numbers of records, together with the position that they reach."""
         from deltalake import CommitProperties
         from deltalake.transaction import AddAction, RemoveAction
 
@@ -251,9 +197,6 @@ class MasterDataset:
         # Plain paths; those of `file_uris` are percent-encoded.
         paths = [str(self.path / path) for path in added["path"].to_pylist()]
         return dict(zip(paths, added["num_records"].to_pylist(), strict=True))
-
-    def _positions(self, which: str) -> TopicOffsets:
-        return _offsets(self._table(), which)
 
 
 def _offsets(table: "DeltaTable", which: str) -> TopicOffsets:

@@ -18,7 +18,7 @@ from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.building import resumed, sole_builder
 from strom.pipelines.layers.compiled_views import CompiledView, append_segment, compile_view
 from strom.pipelines.layers.handover import Pace, ReplayRound, hand_over, paused, switch_if_reached
-from strom.pipelines.layers.skipping import Piece, write_computable
+from strom.pipelines.layers.skipping import Piece, SegmentWriter
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
@@ -172,17 +172,11 @@ class LogFold:
         """
 
         def part(ends: tuple[TopicOffsets, TopicOffsets]) -> ViewSegment:
-            raw = read_log(
-                self.spark,
-                self.kafka.servers,
-                self.feed.view.stream.topic,
-                *ends,
-                group=self.group,
-                client_settings=self.kafka.java_settings,
-            )
-            piece = Piece(raw, parse(self.feed.view.stream, raw).coalesce(1), *ends)
-            return write_computable(self.manifests, self.kafka, self.feed, self.number, piece)
+            stream = self.feed.view.stream
+            raw = read_log(self.spark, self.kafka, stream.topic, *ends, self.group)
+            return writer.write(Piece(raw, parse(stream, raw).coalesce(1), *ends))
 
+        writer = SegmentWriter(self.manifests, self.kafka, self.feed, self.number)
         bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
         # One more than the cores: the next job is planned while others run.
         with ThreadPoolExecutor(cores_of(self.spark) + 1, thread_name_prefix="replay") as pool:

@@ -6,7 +6,7 @@ record is listed, and it is listed before the segment without it is published.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ MOST_PER_STEP = 100
 MOST_PER_VERSION = 10_000
 PROBES = 3_000
 """The limit on probes: each takes 50 ms or more, and other views of the topic wait meanwhile."""
+NOT_ONE = "cannot be computed, though no single record is the cause: "
 _SENT_AT_ONCE = 10
 """The limit on letters in memory: records have up to a megabyte, or more."""
 
@@ -49,157 +50,121 @@ class Piece:
     end: TopicOffsets
 
 
-def write_computable(
-    manifests: Manifests,
-    kafka: KafkaLog,
-    feed: CompiledView,
-    number: int,
-    piece: Piece,
-    *,
-    layer: Layer = "speed",
-) -> ViewSegment:
-    """Write the states of all computable records; ViewFailed if there are too many others."""
-    try:
-        return write_unskipped(manifests, feed, number, piece, layer=layer)
-    except Exception as error:
-        if classify(error) != "data":
-            raise
-        reason = plain_reason(error)
-    return write_skipping(manifests, kafka, feed, number, piece, reason, layer=layer)
+@dataclass(frozen=True)
+class SegmentWriter:
+    """Writes segments of one version, without the records that it cannot compute."""
 
+    manifests: Manifests
+    kafka: KafkaLog
+    feed: CompiledView
+    number: int
+    layer: Layer = "speed"
+    few: bool = False
 
-def write_unskipped(
-    manifests: Manifests,
-    feed: CompiledView,
-    number: int,
-    piece: Piece,
-    *,
-    layer: Layer = "speed",
-    few: bool = False,
-) -> ViewSegment:
-    """Write the states of all records but those that the version already skips."""
-    rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
-    return write_segment(
-        manifests, feed, number, rows, piece.start, piece.end, layer=layer, few=few
-    )
-
-
-def write_skipping(
-    manifests: Manifests,
-    kafka: KafkaLog,
-    feed: CompiledView,
-    number: int,
-    piece: Piece,
-    reason: str,
-    *,
-    layer: Layer = "speed",
-    few: bool = False,
-) -> ViewSegment:
-    """Find the failing records, skip them, and write the others; `reason` is why all of them failed."""
-    rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
-    found = _failing(feed, rows, RecordRange(piece.start, piece.end), reason)
-    before = len(manifests.existing(feed.name).version(number).skipped)
-    if before + len(found) > MOST_PER_VERSION:
-        raise ViewFailed(
-            f"View {feed.name} has skipped {before} records that it could not compute, and would "
-            f"exceed the limit of {MOST_PER_VERSION}. {_example(found)} {_way_out(feed)}"
-        )
-    _send(kafka, feed, piece.raw, found)
-    manifests.change(
-        feed.name, feed.view.stream.topic, lambda manifest: _noted(manifest, number, found)
-    )
-    for (partition, offset), why in found.items():
-        log.warning("view %s skips partition %d offset %d: %s", feed.name, partition, offset, why)
-    try:
-        return write_unskipped(manifests, feed, number, piece, layer=layer, few=few)
-    except Exception as error:
-        if classify(error) != "data":
-            raise
-        raise ViewFailed(_not_one(feed, plain_reason(error))) from error
-
-
-def _skipped(manifests: Manifests, feed: CompiledView, number: int, piece: Piece) -> list[Record]:
-    inside = RecordRange(piece.start, piece.end)
-    known = manifests.existing(feed.name).version(number).skipped
-    return [record for record in known if record in inside]
-
-
-def _failing(
-    feed: CompiledView, rows: "DataFrame", inside: RecordRange, reason: str
-) -> dict[Record, str]:
-    def fails(low: int, high: int) -> str | None:
-        part = rows.where(inside.condition(low, high)).coalesce(1)
+    def write(self, piece: Piece) -> ViewSegment:
+        """Write the states of all computable records; ViewFailed if there are too many others."""
         try:
-            # Every column is computed, and nothing is stored.
-            feed.states(part).write.format("noop").mode("overwrite").save()
+            return self.write_unskipped(piece)
         except Exception as error:
             if classify(error) != "data":
                 raise
-            return plain_reason(error)
-        return None
+            reason = plain_reason(error)
+        return self.write_skipping(piece, reason)
 
-    try:
-        found = failing_records(inside.size, fails, most=MOST_PER_STEP, probes=PROBES)
-    except TooManyFail:
-        raise ViewFailed(
-            f"View {feed.name} cannot compute more than {MOST_PER_STEP} of the {inside.size} records "
-            f"from {inside.start} on; one of the reasons: {reason} {_way_out(feed)}"
-        ) from None
-    except NoSingleRecord:
-        raise ViewFailed(_not_one(feed, reason)) from None
-    return {inside.record(index): why for index, why in found.items()}
+    def write_unskipped(self, piece: Piece) -> ViewSegment:
+        """Write the states of all records but those that the version already skips."""
+        return write_segment(
+            self.manifests,
+            self.feed,
+            self.number,
+            self._unskipped(piece),
+            piece.start,
+            piece.end,
+            layer=self.layer,
+            few=self.few,
+        )
 
-
-def _send(
-    kafka: KafkaLog, feed: CompiledView, raw: "DataFrame", found: Mapping[Record, str]
-) -> None:
-    """Send the records to the stream's dead letters, and wait until they are durable."""
-    stream = feed.view.stream
-    records = sorted(found)
-    for first in range(0, len(records), _SENT_AT_ONCE):
-        some = records[first : first + _SENT_AT_ONCE]
-        rows = raw.where(one_of(some, partition="partition", offset="offset"))
-        letters = [
-            DeadLetter(
-                row["partition"],
-                row["offset"],
-                _bytes(row["key"]),
-                _bytes(row["value"]),
-                found[row["partition"], row["offset"]],
-                feed.name,
+    def write_skipping(self, piece: Piece, reason: str) -> ViewSegment:
+        """Find the failing records, skip them, and write the others; `reason` is why all failed."""
+        name = self.feed.name
+        found = self._failing(piece, reason)
+        before = len(self._skipped)
+        if before + len(found) > MOST_PER_VERSION:
+            (partition, offset), why = next(iter(found.items()))
+            raise self._failed(
+                f"has skipped {before} records that it could not compute, and would exceed the limit of "
+                f"{MOST_PER_VERSION}. The next one is partition {partition} offset {offset}: {why}"
             )
-            for row in rows.select("partition", "offset", "key", "value").toArrow().to_pylist()
-        ]
-        kafka.send_dead_letters(stream.topic, stream.dead_letter_topic, letters)
+        self._send(piece.raw, found)
+        self.manifests.change(
+            name, self.feed.view.stream.topic, lambda manifest: self._noted(manifest, found)
+        )
+        for (partition, offset), why in found.items():
+            log.warning("view %s skips partition %d offset %d: %s", name, partition, offset, why)
+        try:
+            return self.write_unskipped(piece)
+        except Exception as error:
+            if classify(error) != "data":
+                raise
+            raise self._failed(NOT_ONE + plain_reason(error)) from error
 
+    @property
+    def _skipped(self) -> tuple[Record, ...]:
+        return self.manifests.existing(self.feed.name).version(self.number).skipped
 
-def _bytes(value: bytes | None) -> bytes | None:
-    return None if value is None else bytes(value)
+    def _unskipped(self, piece: Piece) -> "DataFrame":
+        inside = RecordRange(piece.start, piece.end)
+        skipped = [record for record in self._skipped if record in inside]
+        if not skipped:
+            return piece.parsed
+        condition = one_of(skipped, partition="_partition", offset="_offset")
+        return piece.parsed.where(f"NOT ({condition})")
 
+    def _failing(self, piece: Piece, reason: str) -> dict[Record, str]:
+        rows, inside = self._unskipped(piece), RecordRange(piece.start, piece.end)
 
-def _without(rows: "DataFrame", records: Sequence[Record]) -> "DataFrame":
-    if not records:
-        return rows
-    return rows.where(f"NOT ({one_of(records, partition='_partition', offset='_offset')})")
+        def fails(low: int, high: int) -> str | None:
+            part = rows.where(inside.condition(low, high)).coalesce(1)
+            try:
+                # Every column is computed, and nothing is stored.
+                self.feed.states(part).write.format("noop").mode("overwrite").save()
+            except Exception as error:
+                if classify(error) != "data":
+                    raise
+                return plain_reason(error)
+            return None
 
+        try:
+            found = failing_records(inside.size, fails, most=MOST_PER_STEP, probes=PROBES)
+        except TooManyFail:
+            raise self._failed(
+                f"cannot compute more than {MOST_PER_STEP} of the {inside.size} records from "
+                f"{inside.start} on; one of the reasons: {reason}"
+            ) from None
+        except NoSingleRecord:
+            raise self._failed(NOT_ONE + reason) from None
+        return {inside.record(index): why for index, why in found.items()}
 
-def _noted(manifest: Manifest, number: int, found: Iterable[Record]) -> Manifest:
-    version = manifest.version(number)
-    skipped = tuple(sorted({*version.skipped, *found}))
-    return manifest.with_version(replace(version, skipped=skipped))
+    def _send(self, raw: "DataFrame", found: Mapping[Record, str]) -> None:
+        """Send the records to the stream's dead letters, and wait until they are durable."""
+        stream = self.feed.view.stream
+        records = sorted(found)
+        for first in range(0, len(records), _SENT_AT_ONCE):
+            some = records[first : first + _SENT_AT_ONCE]
+            rows = raw.where(one_of(some, partition="partition", offset="offset"))
+            letters = [
+                DeadLetter(
+                    **row, reason=found[row["partition"], row["offset"]], view=self.feed.name
+                )
+                for row in rows.select("partition", "offset", "key", "value").toArrow().to_pylist()
+            ]
+            self.kafka.send_dead_letters(stream.topic, stream.dead_letter_topic, letters)
 
+    def _noted(self, manifest: Manifest, found: Iterable[Record]) -> Manifest:
+        version = manifest.version(self.number)
+        skipped = tuple(sorted({*version.skipped, *found}))
+        return manifest.with_version(replace(version, skipped=skipped))
 
-def _example(found: Mapping[Record, str]) -> str:
-    (partition, offset), reason = next(iter(found.items()))
-    return f"The next one is partition {partition} offset {offset}: {reason}"
-
-
-def _not_one(feed: CompiledView, reason: str) -> str:
-    return (
-        f"View {feed.name} cannot be computed, though no single record is the cause: {reason} "
-        f"{_way_out(feed)}"
-    )
-
-
-def _way_out(feed: CompiledView) -> str:
-    return f"Correct its definition, then: strom replay {feed.name}"
+    def _failed(self, what: str) -> ViewFailed:
+        name = self.feed.name
+        return ViewFailed(f"View {name} {what} Correct its definition, then: strom replay {name}")

@@ -9,10 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from strom.model.errors import StromError
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import classify, plain_reason
 from strom.pipelines.freshness import Completeness, FreshnessTracker
@@ -21,7 +23,7 @@ from strom.pipelines.layers.compiled_views import CompiledView, append_segment, 
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.layers.handover import is_paused
 from strom.pipelines.layers.record_ranges import in_slices
-from strom.pipelines.layers.skipping import Piece, write_skipping, write_unskipped
+from strom.pipelines.layers.skipping import Piece, SegmentWriter
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.set_aside import ViewStates
 from strom.pipelines.spark.parsing import DEAD_LETTER, malformed_records, malformed_rows, parse
@@ -181,6 +183,24 @@ class SpeedLayer:
         return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
 
     @property
+    def existing_targets(self) -> list[SpeedTarget]:
+        """`targets` without those whose view another process has dropped."""
+        return [one for one in self.targets if not self.is_dropped(one)]
+
+    def is_dropped(self, target: SpeedTarget) -> bool:
+        """Whether the view of a version was dropped."""
+        return self._manifests.read(target.feed.name) is None
+
+    @contextmanager
+    def ignoring_dropped_views(self) -> Iterator[None]:
+        """Ignore an error if a view was dropped concurrently, which explains it."""
+        try:
+            yield
+        except (StromError, OSError):
+            if not any(map(self.is_dropped, self.all_targets)):
+                raise
+
+    @property
     def _ready(self) -> list[SpeedTarget]:
         """The versions that can process records now."""
         return [one for one in self.all_targets if self.states.is_ready(one.feed.name, one.number)]
@@ -201,15 +221,7 @@ class SpeedLayer:
         Returns whether one of them has them now.
         """
         began = time.perf_counter()
-        raw = read_log(
-            self._spark,
-            self._log.servers,
-            self._stream.topic,
-            start,
-            end,
-            group=self._group,
-            client_settings=self._log.java_settings,
-        )
+        raw = read_log(self._spark, self._log, self._stream.topic, start, end, self._group)
         piece = Piece(raw, parse(self._stream, raw).persist(), start, end)
         try:
             # Also caches the parsed records, on all cores, for the other versions.
@@ -238,7 +250,7 @@ class SpeedLayer:
         try:
             if target is self._dead_letters:
                 return self._dead_segment(target, piece, malformed)
-            return write_unskipped(self._manifests, target.feed, target.number, piece, few=True)
+            return self._writer(target).write_unskipped(piece)
         except Exception as error:  # noqa: BLE001 - the error belongs to this version, and is handled below
             return error
 
@@ -268,8 +280,12 @@ class SpeedLayer:
         """Publish the states of the computable records, if only some records fail."""
         if classify(error) != "data":
             raise error
-        place = self._manifests, self._log, target.feed, target.number
-        return self._publish(target, write_skipping(*place, piece, plain_reason(error), few=True))
+        return self._publish(
+            target, self._writer(target).write_skipping(piece, plain_reason(error))
+        )
+
+    def _writer(self, target: SpeedTarget) -> SegmentWriter:
+        return SegmentWriter(self._manifests, self._log, target.feed, target.number, few=True)
 
     def _dead_segment(
         self, target: SpeedTarget, piece: Piece, malformed: "pa.Table"

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 _ATTEMPTS = 3
@@ -129,3 +132,22 @@ def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewF
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
     return text.splitlines()[0].partition(": ")[2] or text
+
+
+@dataclass(frozen=True)
+class ViewReader:
+    """The current rows of a view in Python: `load_project().view("page_minutes").to_pandas()`."""
+
+    manifests: Manifests
+    name: str
+
+    def to_arrow(self, where: str | None = None) -> "pa.Table":
+        """All rows, or those that match a condition in SQL."""
+        self.manifests.existing(self.name)
+        condition = f" WHERE {where}" if where else ""
+        with closing(QueryEngine(self.manifests)) as engine:
+            return engine.query(f'SELECT * FROM "{self.name}"{condition}')
+
+    def to_pandas(self, where: str | None = None) -> "pd.DataFrame":
+        """The same rows as a pandas DataFrame."""
+        return self.to_arrow(where).to_pandas()

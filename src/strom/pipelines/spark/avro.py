@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro
 
 from strom.pipelines.definitions.avro import parse_avro
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.schemas import writer_schemas
 from strom.pipelines.spark.valid_text import is_valid_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 _READ = "_read"
 """A field of the reader schema only: its default marks a decoded record; null means decoding failed."""
@@ -23,11 +23,9 @@ _FRAME_ID = (
 
 
 def parse_avro_records(
-    stream: Stream, raw: "DataFrame", record: Sequence["Column"], problem: str
-) -> "DataFrame":
+    stream: Stream, raw: DataFrame, record: Sequence[Column], problem: str
+) -> DataFrame:
     """All records with the columns of the stream; column `problem` is the reason if one is malformed."""
-    from pyspark.sql import functions as sf
-
     reader = _with_marker(stream.schema)
     if stream.registry is None:
         read = _from_avro("value", stream.schema, reader)
@@ -53,10 +51,8 @@ def parse_avro_records(
     return marked.withColumn("_raw", sf.when(sf.col(problem).isNotNull(), sf.col("_raw")))
 
 
-def _by_schema_id(known: dict[int, str | None], reader: str) -> "Column":
+def _by_schema_id(known: dict[int, str | None], reader: str) -> Column:
     """Decode each record with the schema of its id; null if the id is unknown."""
-    from pyspark.sql import functions as sf
-
     payload = "substring(value, 6)"
     read = sf.when(sf.lit(False), _from_avro(payload, reader, reader))
     for number, writer in known.items():
@@ -65,9 +61,7 @@ def _by_schema_id(known: dict[int, str | None], reader: str) -> "Column":
     return read
 
 
-def _reason_of_framed(known: dict[int, str | None]) -> "Column":
-    from pyspark.sql import functions as sf
-
+def _reason_of_framed(known: dict[int, str | None]) -> Column:
     unknown = [number for number, writer in known.items() if writer is None]
     return (
         sf.when(sf.col(_ID).isNull(), sf.lit("no schema id before the data"))
@@ -79,14 +73,11 @@ def _reason_of_framed(known: dict[int, str | None]) -> "Column":
     )
 
 
-def _from_avro(data: str, writer: str, reader: str) -> "Column":
-    from pyspark.sql import functions as sf
-    from pyspark.sql.avro.functions import from_avro
-
+def _from_avro(data: str, writer: str, reader: str) -> Column:
     return from_avro(sf.expr(data), writer, {"mode": "PERMISSIVE", "avroSchema": reader})
 
 
-def _ids_in(raw: "DataFrame") -> list[int]:
+def _ids_in(raw: DataFrame) -> list[int]:
     """The schema ids of these records, read in a job of its own: from_avro needs its schemas before."""
     found = raw.select(_ID).where(f"{_ID} IS NOT NULL").distinct().collect()
     return sorted(row[0] for row in found)

@@ -2,7 +2,10 @@
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.view import View
@@ -25,9 +28,6 @@ from strom.pipelines.views.fold import (
     state_columns,
 )
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 log = logging.getLogger(__name__)
 
 _READS_ROWS = (
@@ -37,14 +37,12 @@ _READS_ROWS = (
 
 
 def bind_with_spark(
-    spark: "SparkSession", view: View, folder: Path
+    spark: SparkSession, view: View, folder: Path
 ) -> tuple[ViewFold, dict[str, str]]:
     """Bind a view to the types that Spark infers, before any record is read.
 
     Also returns the types of the columns and of the expressions in measures.
     """
-    from pyspark.errors import PySparkException
-
     try:
         source = unread_rows(spark, view.stream)
         rows = prepared(view, source.rows, folder)
@@ -75,10 +73,8 @@ def bind_with_spark(
     return fold, {**columns, **inferred}
 
 
-def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
+def partial(fold: ViewFold, rows: DataFrame) -> DataFrame:
     """One row of partial state per key (and item, for tallies)."""
-    from pyspark.sql import functions as sf
-
     view = fold.view
     if view.appends:
         return rows.drop("_key")
@@ -100,26 +96,20 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
     return made.withColumnsRenamed({key_column(name): name for name in view.key_names})
 
 
-def _unpack_records(view: View, rows: "DataFrame") -> "DataFrame":
+def _unpack_records(view: View, rows: DataFrame) -> DataFrame:
     """The records to measure; keys are renamed, since a record may have columns of the same names."""
-    from pyspark.sql import functions as sf
-
     keys = [sf.col(name).alias(key_column(name)) for name in view.key_names]
     return rows.select(*keys, f"{RECORD}.*")
 
 
-def _state(fold: ViewFold, name: str, text: str) -> "Column":
-    from pyspark.sql import functions as sf
-
+def _state(fold: ViewFold, name: str, text: str) -> Column:
     if not fold.tallies:
         return sf.expr(text)
     return sf.expr(f"CASE WHEN {PART} = {fold.parts.get(name, 0)} THEN {text} END")
 
 
-def _by_parts(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
+def _by_parts(fold: ViewFold, rows: DataFrame) -> DataFrame:
     """Duplicate each row: once for plain measures, and once for every tally that it has an item in."""
-    from pyspark.sql import functions as sf
-
     numbers = sf.array(*(sf.lit(number) for number in range(len(fold.tallies) + 1)))
     rows = rows.withColumn(PART, sf.explode(numbers))
     present = sf.col(PART) == 0

@@ -4,13 +4,11 @@ That takes minutes or hours, and blocks the whole topic. No DECIMAL can represen
 record with one is malformed. The text is searched first, and its fields only if it may contain one.
 """
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType, StructType
 
 from strom.pipelines.definitions.stream import Stream
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import DataType, StructType
 
 HUGE_EXPONENT = "a number has an exponent of more than 4 digits"
 _EXPONENT = "[0-9.][eE][+-]?0*[1-9][0-9]{4,}"
@@ -19,13 +17,8 @@ _LOST = r'[^0-9.]0\.0"|Infinity'
 """Spark converts such a JSON number to a double before it returns it as a string."""
 
 
-def has_huge_exponent(
-    stream: Stream, value: "Column", csv_options: dict[str, str]
-) -> "Column | None":
+def has_huge_exponent(stream: Stream, value: Column, csv_options: dict[str, str]) -> Column | None:
     """Whether a DECIMAL of a JSON or CSV record has such an exponent; None if it has no DECIMAL."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import StructType
-
     schema: StructType = StructType.fromDDL(stream.ddl)  # type: ignore[assignment]
     texts = _decimals_as_text(schema)
     if not isinstance(texts, StructType):
@@ -40,15 +33,13 @@ def has_huge_exponent(
     return sf.when(suspicious, sf.coalesce(huge, sf.lit(False))).otherwise(False)
 
 
-def _decimals_of_csv(text: "Column", schema: "StructType", options: dict[str, str]) -> "Column":
-    from pyspark.sql import functions as sf
-
+def _decimals_of_csv(text: Column, schema: "StructType", options: dict[str, str]) -> Column:
     row = sf.from_csv(text, ", ".join(f"`{name}` STRING" for name in schema.names), options)
     columns = [one.name for one in schema.fields if _decimals_as_text(one.dataType)]
     return sf.concat_ws(",", *(row[name] for name in columns))
 
 
-def _decimals_as_text(kind: "DataType") -> "DataType | None":
+def _decimals_as_text(kind: DataType) -> DataType | None:
     """The part of a type that contains decimals, with strings instead; None if it has none."""
     from pyspark.sql.types import (
         ArrayType,

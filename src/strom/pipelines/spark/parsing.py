@@ -1,6 +1,7 @@
 """Parses raw records to rows of a stream's schema; malformed records are marked, not dropped."""
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
 
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.definitions.types import parse_schema
@@ -8,9 +9,6 @@ from strom.pipelines.spark.arrow_workers import fast_json_reader
 from strom.pipelines.spark.avro import parse_avro_records
 from strom.pipelines.spark.fast_json import MATCHED
 from strom.pipelines.spark.huge_exponents import HUGE_EXPONENT, has_huge_exponent
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 DEAD_LETTER = "_dead_letter"
 _WHOLE_RECORDS = 1_000
@@ -24,10 +22,8 @@ _MAX_CSV_COLUMNS = 100_000
 """With more in a record, Spark's CSV parser fails in every mode."""
 
 
-def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
+def parse(stream: Stream, raw: DataFrame) -> DataFrame:
     """All records with the columns of the stream and PROBLEM."""
-    from pyspark.sql import functions as sf
-
     record = [
         sf.col("key").alias("_key"),
         sf.col("partition").alias("_partition"),
@@ -58,10 +54,8 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
     return marked.withColumn("_raw", sf.when(sf.col(PROBLEM).isNotNull(), sf.col("_raw")))
 
 
-def _parse_with_spark(stream: Stream) -> "Column":
+def _parse_with_spark(stream: Stream) -> Column:
     """A record parsed with from_json or from_csv."""
-    from pyspark.sql import functions as sf
-
     schema = f"{stream.ddl}, {_CORRUPT} STRING"
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
     # Always true, but nondeterministic to Spark: otherwise it would parse again in every condition.
@@ -75,10 +69,8 @@ def _parse_with_spark(stream: Stream) -> "Column":
     return sf.from_csv(text, schema, options | {"maxColumns": str(_MAX_CSV_COLUMNS)})
 
 
-def _unreadable(stream: Stream, value: "Column") -> "list[tuple[str, Column]]":
+def _unreadable(stream: Stream, value: Column) -> "list[tuple[str, Column]]":
     """Conditions under which Spark's parsers fail or hang, each with its reason."""
-    from pyspark.sql import functions as sf
-
     found = []
     if stream.format == "csv":
         too_many = _has_too_many_columns(value)
@@ -90,10 +82,8 @@ def _unreadable(stream: Stream, value: "Column") -> "list[tuple[str, Column]]":
     return found
 
 
-def _has_too_many_columns(value: "Column") -> "Column":
+def _has_too_many_columns(value: Column) -> Column:
     """Whether a CSV record may exceed the parser's limit of columns; quoted commas count too."""
-    from pyspark.sql import functions as sf
-
     without = sf.replace(value.cast("string"), sf.lit(","), sf.lit(""))
     commas = sf.octet_length(value) - sf.octet_length(without)
     return sf.coalesce(
@@ -101,20 +91,16 @@ def _has_too_many_columns(value: "Column") -> "Column":
     )
 
 
-def valid_rows(rows: "DataFrame") -> "DataFrame":
+def valid_rows(rows: DataFrame) -> DataFrame:
     """The valid rows, without the columns for malformed ones."""
-    from pyspark.sql import functions as sf
-
     return rows.where(sf.col(PROBLEM).isNull()).drop(PROBLEM, "_raw")
 
 
-def malformed_records(rows: "DataFrame") -> "DataFrame":
+def malformed_records(rows: DataFrame) -> DataFrame:
     """Partition, offset and size in bytes of the malformed records, and the first of each task whole.
 
     Usually a micro-batch has few, so that no second job has to fetch them.
     """
-    from pyspark.sql import functions as sf
-
     size = sf.coalesce(sf.length("_raw"), sf.lit(0)) + sf.coalesce(sf.length("_key"), sf.lit(0))
     # Spark numbers the rows of each task from a multiple of 2^33.
     number = sf.monotonically_increasing_id() % sf.lit(1 << 33)
@@ -124,23 +110,17 @@ def malformed_records(rows: "DataFrame") -> "DataFrame":
     return malformed.select("_partition", "_offset", size.alias("bytes"), letter.alias(DEAD_LETTER))
 
 
-def malformed_rows(rows: "DataFrame") -> "DataFrame":
+def malformed_rows(rows: DataFrame) -> DataFrame:
     """The malformed records, each with its position and reason."""
-    from pyspark.sql import functions as sf
-
     return rows.where(sf.col(PROBLEM).isNotNull()).select(*_dead_columns())
 
 
 def _dead_columns() -> "list[Column]":
-    from pyspark.sql import functions as sf
-
     place = [sf.col(name) for name in ("_partition", "_offset", "_timestamp", "_key")]
     return [*place, sf.col("_raw").alias("value"), sf.col(PROBLEM).alias("reason")]
 
 
-def _problem(stream: Stream) -> "Column":
-    from pyspark.sql import functions as sf
-
+def _problem(stream: Stream) -> Column:
     problem = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value")).when(
         sf.col(_CORRUPT).isNotNull(), sf.lit(f"not {stream.format} of the schema")
     )

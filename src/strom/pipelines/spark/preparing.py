@@ -1,25 +1,23 @@
 """Transforms the rows of a stream to those that a view measures, step by step."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Table
 from strom.pipelines.definitions.view import View
+from strom.pipelines.failures import EXPECTATION_FAILED
 from strom.pipelines.spark.reading import literal_path
 from strom.pipelines.spark.row_level import TABLE_MARK
 from strom.pipelines.views.fold import RECORD, window_start
 from strom.pipelines.views.static_tables import table_path
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
-EXPECTATION_FAILED = "not as expected: "
-"""The prefix of a failed expectation's message, to find it in Spark's error."""
-
-
-def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
+def prepared(view: View, rows: DataFrame, folder: Path) -> DataFrame:
     """The rows that a view measures; paths of tables are relative to the project's folder."""
     for step in view.steps:
         if step.rolls_up is not None:
@@ -28,20 +26,16 @@ def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
     return rows
 
 
-def windowed(view: View, rows: "DataFrame") -> "DataFrame":
+def windowed(view: View, rows: DataFrame) -> DataFrame:
     """The rows with the columns of the view's windows; a sliding window duplicates rows."""
-    from pyspark.sql import functions as sf
-
     for window in view.windows:
         start = sf.expr(window_start(window, view.time or "").spark)
         rows = rows.withColumn(window.name, sf.explode(start) if window.overlaps > 1 else start)
     return rows
 
 
-def _groups(view: View, rows: "DataFrame") -> "DataFrame":
+def _groups(view: View, rows: DataFrame) -> DataFrame:
     """The rows of a rollup: the keys of each record's group, and the record itself in column RECORD."""
-    from pyspark.sql import functions as sf
-
     if RECORD not in rows.columns:
         rows = rows.withColumn(RECORD, sf.struct(*rows.columns))
     rows = windowed(view, rows)
@@ -52,9 +46,7 @@ def _groups(view: View, rows: "DataFrame") -> "DataFrame":
     return rows.select(*keys, RECORD)
 
 
-def _apply_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
-    from pyspark.sql import functions as sf
-
+def _apply_step(step: View, rows: DataFrame, folder: Path) -> DataFrame:
     for name, text in step.columns.items():
         rows = rows.withColumn(name, sf.expr(text))
     if step.where:
@@ -77,10 +69,8 @@ def _apply_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
     return rows
 
 
-def _call_prepare(step: View, rows: "DataFrame", tables: dict[str, "DataFrame"]) -> "DataFrame":
+def _call_prepare(step: View, rows: DataFrame, tables: dict[str, DataFrame]) -> DataFrame:
     """Call the user's function; DefinitionError has the line at which it fails."""
-    from pyspark.errors import PySparkException
-
     assert step.prepare is not None  # noqa: S101 - checked by the caller
     name = step.name or "a view"
     try:
@@ -97,10 +87,8 @@ def _call_prepare(step: View, rows: "DataFrame", tables: dict[str, "DataFrame"])
     return made
 
 
-def _check_expectations(step: View, rows: "DataFrame") -> "DataFrame":
+def _check_expectations(step: View, rows: DataFrame) -> DataFrame:
     """Drop rows by `expect_or_drop`; a row that violates `expect_or_fail` fails the job."""
-    from pyspark.sql import functions as sf
-
     position = [name for name in ("_partition", "_offset") if name in rows.columns]
     for name, condition in step.expect_or_fail.items():
         message = f"Expectation {name} of view {step.name} does not hold: {condition}."
@@ -114,7 +102,7 @@ def _check_expectations(step: View, rows: "DataFrame") -> "DataFrame":
     return rows
 
 
-def _table(spark: "SparkSession", table: Table, folder: Path) -> "DataFrame":
+def _table(spark: SparkSession, table: Table, folder: Path) -> DataFrame:
     reader = spark.read.format(table.format)
     if table.schema:
         reader = reader.schema(table.schema)

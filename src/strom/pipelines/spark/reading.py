@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ from strom.pipelines.offsets import TopicOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from strom.pipelines.kafka_log import KafkaLog
 
 RAW_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 RAW_SCHEMA = (
@@ -34,19 +36,17 @@ _ALL_FILES = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 
 def read_log(
     spark: "SparkSession",
-    servers: str,
+    kafka: "KafkaLog",
     topic: str,
     start: TopicOffsets,
     end: TopicOffsets,
-    *,
     group: str,
-    client_settings: Mapping[str, str] | None = None,
 ) -> "DataFrame":
     """The records from `start` (inclusive) to `end` (exclusive)."""
     partitions = range(len(end.next))
     reader = (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", servers)
+        .option("kafka.bootstrap.servers", kafka.servers)
         .option("assign", json.dumps({topic: list(partitions)}))
         .option("startingOffsets", _as_json(topic, start, len(partitions)))
         .option("endingOffsets", _as_json(topic, end, len(partitions)))
@@ -56,7 +56,7 @@ def read_log(
         # The connector caches consumers by group: a stable name lets it reuse them.
         .option("kafka.group.id", group)
     )
-    for name, value in {**_CONSUMER, **(client_settings or {})}.items():
+    for name, value in {**_CONSUMER, **kafka.java_settings}.items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load().select(*RAW_COLUMNS)
 

@@ -11,13 +11,13 @@ So every node of the query plan is checked, and only nodes that are known to kee
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from strom.pipelines.definitions.stream import Stream
-
-if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
-    from pyspark.sql import DataFrame, SparkSession
 
 TABLE_MARK = "strom_table_"
 """The alias prefix of static tables in plans: their files belong to the view's definition."""
@@ -75,15 +75,13 @@ class NotRowLevel(Exception):
 class UnreadRows:
     """The rows of a stream for a plan that is analyzed and never executed: an action on them fails."""
 
-    rows: "DataFrame"
+    rows: DataFrame
     name: str
     """Of their RDD, to find it in the lineage of an RDD or checkpoint made from them."""
 
 
-def unread_rows(spark: "SparkSession", stream: Stream) -> UnreadRows:
+def unread_rows(spark: SparkSession, stream: Stream) -> UnreadRows:
     """Rows with the columns of a stream, marked in plans by an alias."""
-    from pyspark.sql import functions as sf
-
     name = f"{_SOURCE_MARK}_{uuid.uuid4().hex}"
     columns = [f"CAST(NULL AS {kind}) AS `{column}`" for column, kind in stream.columns.items()]
     if not hasattr(spark, "_jsparkSession"):  # Spark Connect
@@ -96,7 +94,7 @@ def unread_rows(spark: "SparkSession", stream: Stream) -> UnreadRows:
     return UnreadRows(refused.selectExpr(*columns).alias(name), name)
 
 
-def check_row_level(source: UnreadRows, made: "DataFrame") -> None:
+def check_row_level(source: UnreadRows, made: DataFrame) -> None:
     """Raise NotRowLevel unless each row depends on one row of the source.
 
     Joined tables may be aggregated: they are the same for every part of the log.
@@ -108,7 +106,7 @@ def check_row_level(source: UnreadRows, made: "DataFrame") -> None:
         )
 
 
-def check_repeatable(made: "DataFrame") -> None:
+def check_repeatable(made: DataFrame) -> None:
     """Raise NotRowLevel if an expression is nondeterministic or depends on time or session."""
     plan = _plan(made)
     jvm = made.sparkSession._jvm
@@ -131,7 +129,7 @@ def reads_rows(error: "PySparkException") -> bool:
     return error.getCondition() == "USER_RAISED_EXCEPTION" and _READ in str(error)
 
 
-def can_be_checked(rows: "DataFrame") -> bool:
+def can_be_checked(rows: DataFrame) -> bool:
     """Whether the query plan is accessible; not with Spark Connect."""
     return hasattr(rows, "_jdf")
 
@@ -268,7 +266,7 @@ def _parts(expression: Any) -> Iterator[Any]:
         yield from _parts(child)
 
 
-def _plan(rows: "DataFrame") -> Any:
+def _plan(rows: DataFrame) -> Any:
     return rows._jdf.queryExecution().analyzed()
 
 

@@ -6,16 +6,15 @@ maximum of raw bytes and that of valid strings may differ.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import DataType, MapType, StructType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
-Repair = Callable[["Column"], "Column"]
+Repair = Callable[[Column], Column]
 
 
-def text_repairs(source: "DataFrame", rows: "DataFrame") -> dict[str, Repair]:
+def text_repairs(source: DataFrame, rows: DataFrame) -> dict[str, Repair]:
     """By column, the expression that replaces invalid bytes; columns passed on from the source are valid.
 
     Computed once per view.
@@ -33,18 +32,15 @@ def text_repairs(source: "DataFrame", rows: "DataFrame") -> dict[str, Repair]:
     }
 
 
-def with_valid_text(rows: "DataFrame", repairs: Mapping[str, Repair]) -> "DataFrame":
+def with_valid_text(rows: DataFrame, repairs: Mapping[str, Repair]) -> DataFrame:
     """The rows with invalid bytes replaced."""
     if not repairs:
         return rows
     return rows.withColumns({name: repair(rows[name]) for name, repair in repairs.items()})
 
 
-def is_valid_text(column: "Column", kind: "DataType") -> "Column | None":
+def is_valid_text(column: Column, kind: DataType) -> Column | None:
     """Whether all strings in a column are valid or null; None if its type contains no strings."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
-
     valid: Column | None = None
     if isinstance(kind, StringType):
         valid = sf.is_valid_utf8(column)
@@ -64,17 +60,14 @@ def is_valid_text(column: "Column", kind: "DataType") -> "Column | None":
     return None if valid is None else sf.coalesce(valid, sf.lit(True))
 
 
-def _valid(column: "Column", kind: "DataType") -> "Column":
+def _valid(column: Column, kind: DataType) -> Column:
     valid = is_valid_text(column, kind)
     assert valid is not None  # noqa: S101 - checked by the caller
     return valid
 
 
-def _repair_of(kind: "DataType") -> Repair | None:
+def _repair_of(kind: DataType) -> Repair | None:
     """The expression that replaces invalid bytes in a type; None if it contains no strings."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructType
-
     if isinstance(kind, StringType):
         return sf.make_valid_utf8
     if isinstance(kind, ArrayType):
@@ -86,13 +79,11 @@ def _repair_of(kind: "DataType") -> Repair | None:
 
 
 def _map_repair(kind: "MapType") -> Repair | None:
-    from pyspark.sql import functions as sf
-
     key, value = _repair_of(kind.keyType), _repair_of(kind.valueType)
     if key is None and value is None:
         return None
 
-    def repair(column: "Column") -> "Column":
+    def repair(column: Column) -> Column:
         if key is not None:
             column = sf.transform_keys(column, lambda one, _: key(one))
         if value is not None:
@@ -103,13 +94,11 @@ def _map_repair(kind: "MapType") -> Repair | None:
 
 
 def _struct_repair(kind: "StructType") -> Repair | None:
-    from pyspark.sql import functions as sf
-
     repairs = {one.name: _repair_of(one.dataType) for one in kind.fields}
     if not any(repairs.values()):
         return None
 
-    def repair(column: "Column") -> "Column":
+    def repair(column: Column) -> Column:
         fields = [
             (one(column[name]) if one else column[name]).alias(name)
             for name, one in repairs.items()
@@ -119,7 +108,7 @@ def _struct_repair(kind: "StructType") -> Repair | None:
     return repair
 
 
-def _column_ids(rows: "DataFrame") -> list[str]:
+def _column_ids(rows: DataFrame) -> list[str]:
     """Spark's expression ids: a column that is passed on keeps its id."""
     if not hasattr(rows, "_jdf"):
         return []

@@ -8,15 +8,14 @@ tasks have written is compared with the footers of the files.
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from strom.pipelines.failures import TransientError
-from strom.pipelines.folder_token import FILE, read_or_create_token
-from strom.pipelines.spark.reading import literal_path
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from strom.pipelines.data_folder import TOKEN_FILE, read_or_create_token
+from strom.pipelines.failures import TransientError
+from strom.pipelines.spark.reading import literal_path
 
 _TOKEN = "_folder_token"  # noqa: S105 - a column's name
 _REFUSED = "strom: other data folder at "
@@ -32,14 +31,11 @@ class FolderNotShared(TransientError):
     """Executors do not see the driver's data folder. Transient: it may be mounted, or they may leave."""
 
 
-def write_rows(rows: "DataFrame", folder: Path, data: Path) -> dict[Path, int]:
+def write_rows(rows: DataFrame, folder: Path, data: Path) -> dict[Path, int]:
     """Write rows to a new folder within `data`; returns the number of rows of each file.
 
     Raises FolderNotShared, and removes the folder, if the driver does not see all rows.
     """
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as sf
-
     observation = Observation()
     # Observe last, in the final stage: there, Spark counts every task once, even if it was retried.
     # Further down, the optimizer removes it if it infers no rows, and `get` never returns.
@@ -69,7 +65,7 @@ def files_in(folder: Path) -> dict[Path, int]:
     return {path: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*.parquet"))}
 
 
-def is_local(spark: "SparkSession") -> bool:
+def is_local(spark: SparkSession) -> bool:
     """Whether driver and tasks run in one process, and so see the same files."""
     return _LOCAL_MASTER.fullmatch(spark.conf.get("spark.master") or "") is not None
 
@@ -81,7 +77,7 @@ def to_folder_error(error: Exception, data: Path) -> FolderNotShared | None:
         executor = text.partition(_REFUSED)[2].partition(" SQLSTATE")[0].splitlines()[0]
         return FolderNotShared(
             f"The executor on {executor.strip()} does not see the data folder {data} of this project: "
-            f"{FILE} is missing there, or belongs to another project. {_REMEDY}"
+            f"{TOKEN_FILE} is missing there, or belongs to another project. {_REMEDY}"
         )
     missing = re.search(r"file:/*(/.*?)\.? (?:File )?does not exist", text)
     path = Path(unquote(missing[1])) if missing else None
@@ -93,14 +89,12 @@ def to_folder_error(error: Exception, data: Path) -> FolderNotShared | None:
     return None
 
 
-def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
+def _where_shared(rows: DataFrame, data: Path) -> DataFrame:
     """The same rows; a task fails if it does not see this project's token.
 
     The cross join with the token's one row runs within the writing tasks: each reads the file itself,
     also on executors that joined later, and no row passes through Python.
     """
-    from pyspark.sql import functions as sf
-
     spark = rows.sparkSession
     if is_local(spark):
         return rows
@@ -109,7 +103,7 @@ def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
     seen = (
         spark.read.schema(f"{_TOKEN} STRING")
         .option("ignoreMissingFiles", "true")
-        .text(literal_path(data / FILE))
+        .text(literal_path(data / TOKEN_FILE))
         .coalesce(1)
         .agg(sf.max(_TOKEN).alias(_TOKEN))
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
-from strom.pipelines.atomic_files import write_atomically
+from strom.pipelines.data_folder import write_atomically
 from strom.pipelines.views.chain import Manifest, from_json, to_json
 from strom.supervision.file_lock import locked
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
-from strom.pipelines.atomic_files import sync_folder
+from strom.pipelines.data_folder import sync_folder
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import View

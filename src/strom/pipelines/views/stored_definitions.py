@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from strom.model.errors import UserError
 from strom.pipelines import measures as _all_measures  # noqa: F401 - registers their classes
-from strom.pipelines.atomic_files import write_atomically
+from strom.pipelines.data_folder import write_atomically
 from strom.pipelines.definitions.keys import Window
 from strom.pipelines.definitions.place import SourceLocation
 from strom.pipelines.definitions.stream import Stream, Table

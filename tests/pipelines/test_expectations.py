@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 
 from strom.cli.run import plain_error
 from strom.pipelines import Stream, View, count
-from strom.pipelines.quality import quality_view
+from strom.pipelines.project import quality_view
 from strom.pipelines.set_aside import reason_set_aside
 from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.shop import clicks
