@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]
 
 from strom.cli.program import program
 from strom.metrics.catalogue import all_metrics, series_names
+from strom.metrics.http import HttpStats
 from strom.pipelines.measurements import make_view_metrics
 from strom.registry.server import RegistryServer
 from strom.testing import LocalBroker
@@ -51,7 +52,9 @@ def exposed() -> list[Scraped]:
             found.append(scrape(f"{registry.url}/metrics"))
         with embedded_worker(broker.bootstrap_servers, {}) as worker:
             found.append(scrape(f"{worker.url}/metrics"))
-    found.append(Scraped(make_view_metrics(measured_runner()).render()[0].decode()))
+    found.append(
+        Scraped(make_view_metrics(measured_runner(), HttpStats("serving")).render()[0].decode())
+    )
     return found
 
 

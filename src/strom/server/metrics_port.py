@@ -5,6 +5,7 @@ from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HttpStats
 from strom.model.broker_settings import BrokerSettings
 from strom.model.http_settings import HttpLimits
 from strom.server.process_limits import METRICS_CONNECTIONS
@@ -12,7 +13,9 @@ from strom.server.process_limits import METRICS_CONNECTIONS
 ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
 
 
-def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
+def make_metrics_server(
+    metrics: MetricsRegistry, settings: BrokerSettings, requests: HttpStats
+) -> HttpServer:
     """Bind the port; UserError if it is in use."""
     app = HttpApplication(
         guard=Guard.create(
@@ -20,6 +23,7 @@ def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> H
         ),
         errors=ERRORS,
         metrics=metrics.scrape,
+        count=requests.count,
     )
     listener = HttpListener(
         settings.host,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
@@ -21,6 +22,7 @@ from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.metrics import groups, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
 from strom.metrics.requests import ConnectionLimitReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
@@ -44,6 +46,8 @@ class NodeParts:
     slots: ConnectionSlots
     queues: QueueBroker | None
     amqp: AmqpListener | None
+    http: tuple[HttpStats, ...]
+    """Of the management interface and of the metrics port."""
 
 
 def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
@@ -79,6 +83,9 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
             }
         ),
     ]
+    collectors.append(
+        TableCollector({HTTP: lambda: chain.from_iterable(one.read() for one in parts.http)})
+    )
     if parts.queues is not None and parts.amqp is not None:
         collectors.append(_queues(parts.queues, parts.amqp))
     return MetricsRegistry(collectors, parts.broker.settings.metrics_max_label_values)

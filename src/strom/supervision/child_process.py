@@ -217,7 +217,7 @@ class ChildProcess:
     def _take_stderr(self, lines: Iterator[str], ready: "Future[str]") -> None:
         for line in lines:
             self._last_lines.append(line)
-            # The last line of a strom command that fails; whoever starts it reports it.
+            # The last line of a strom command that fails; its parent reports it.
             if line.startswith(ERROR) and not (ready.done() and ready.result()):
                 self._start_error = line.removeprefix(ERROR)
             else:
