@@ -93,11 +93,11 @@ def test_two_that_ask_at_once_do_not_take_each_other_for_a_holder(tmp_path, monk
     close, answers = os.close, []
 
     def ask_again_before_closing(descriptor):
-        monkeypatch.setattr(file_lock.os, "close", close)
+        monkeypatch.setattr(os, "close", close)
         answers.append(is_held(path))
         close(descriptor)
 
-    monkeypatch.setattr(file_lock.os, "close", ask_again_before_closing)
+    monkeypatch.setattr(os, "close", ask_again_before_closing)
     answers.append(is_held(path))
     assert answers == [False, False]
 

@@ -109,7 +109,7 @@ class HttpApplication:
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
             await respond(send, 200, *await self._metrics(accept))
             return
-        scope |= {"path": path, "user": user}
+        scope.update(path=path, user=user)
         await self._app(scope, receive, send)
 
     async def _respond_health(self, path: str, scope: Scope, send: Send) -> bool:
