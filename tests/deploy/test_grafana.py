@@ -126,5 +126,5 @@ def test_panels_do_not_overlap_and_have_ids_of_their_own():
 
 def test_there_is_a_section_for_each_part_and_a_variable_for_each_choice():
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Broker", "Groups", "Queues", "Connect", "Views"]
+    assert rows == ["Broker", "Groups", "Queues", "Connect", "Views", "HTTP interfaces"]
     assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "instance"]
