@@ -6,7 +6,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.http.hosts import format_authority
 from strom.http.server import HttpServer
-from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HttpStats
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -96,14 +96,8 @@ class Node:
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
-        self._shares: ShareGroups | None = None
-        self._transactions: Transactions | None = None
-        self._listener: KafkaListener | None = None
-        self._housekeeping: Housekeeping | None = None
-        self._queues: QueueBroker | None = None
-        self._amqp: AmqpListener | None = None
-        self._management: HttpServer | None = None
-        self._metrics: HttpServer | None = None
+        self._parts = AsyncExitStack()
+        """Stops what was started, in reverse order, whether or not the start was complete."""
 
     async def start(self) -> StartReport:
         """Open the data directory, listen and serve; UserError if one of these fails.
@@ -125,33 +119,52 @@ class Node:
         dispatcher = Dispatcher()
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
+        self._parts.push_async_callback(broker.close)
+        listener = KafkaListener(settings, dispatcher, self._slots)
         self._groups = groups = Groups(broker)
-        self._shares = shares = ShareGroups(broker, groups)
-        self._transactions = transactions = Transactions(broker, groups)
+        shares, transactions = ShareGroups(broker, groups), Transactions(broker, groups)
+        # Requests that wait for a coordinator are failed before the listener waits for all requests.
+        self._parts.push_async_callback(listener.stop)
+        for coordinator in (transactions, shares, groups):
+            self._parts.callback(coordinator.stop)
         with _garbage_collection_paused():
             groups.load()
             shares.load()
             transactions.load()
         await groups.complete_topic()
-        self._housekeeping = Housekeeping(broker)
-        self._listener = listener = KafkaListener(settings, dispatcher, self._slots)
-        await listener.start(lambda port: self._serve(dispatcher, listener, port))
-        if settings.amqp_port:
-            await self._start_queues(broker)
+
+        def serve_at(port: int) -> None:
+            services = Services(
+                broker=broker,
+                groups=groups,
+                shares=shares,
+                transactions=transactions,
+                endpoint=_endpoint(settings, port),
+                fetch_sessions=FetchSessions(settings.max_fetch_sessions),
+                memory=listener.memory,
+                loop=listener.loop,
+            )
+            dispatcher.serve(services, listener)
+
+        await listener.start(serve_at)
+        queues, amqp = await self._start_queues(broker) if settings.amqp_port else (None, None)
+        housekeeping = Housekeeping(broker)
         parts = NodeParts(
             broker,
             groups,
             shares,
             transactions,
-            self._housekeeping,
+            housekeeping,
             dispatcher,
             listener,
             self._slots,
-            self._queues,
-            self._amqp,
+            queues,
+            amqp,
+            (HttpStats("management"), HttpStats("metrics")),
         )
-        await self._start_http(make_node_metrics(parts))
-        self._start_housekeeping(broker, groups, shares, transactions)
+        management_port, metrics_port = await self._start_http(parts)
+        self._parts.push_async_callback(housekeeping.stop)
+        _start_housekeeping(parts)
         endpoint = _endpoint(settings, listener.port)
         return StartReport(
             bootstrap_servers=format_authority(endpoint.host, endpoint.port),
@@ -160,111 +173,71 @@ class Node:
             seconds=time.perf_counter() - began,
             topics=len(broker.topics()),
             warnings=_warnings(settings),
-            amqp_url=_amqp_url(settings, endpoint, self._amqp, settings.amqp_password),
-            shown_amqp_url=_amqp_url(settings, endpoint, self._amqp, _shown_password(settings)),
-            management_url=(
-                None
-                if self._management is None
-                else "http://" + format_authority(endpoint.host, self._management.listener.port)
-            ),
-            metrics_url=(
-                None
-                if self._metrics is None
-                else "http://"
-                + format_authority(endpoint.host, self._metrics.listener.port)
-                + "/metrics"
-            ),
+            amqp_url=_amqp_url(settings, endpoint, amqp, settings.amqp_password),
+            shown_amqp_url=_amqp_url(settings, endpoint, amqp, _shown_password(settings)),
+            management_url=_http_url(endpoint.host, management_port),
+            metrics_url=_http_url(endpoint.host, metrics_port, "/metrics"),
         )
 
-    def _start_housekeeping(
-        self, broker: Broker, groups: Groups, shares: ShareGroups, transactions: Transactions
-    ) -> None:
-        housekeeping = self._housekeeping
-        assert housekeeping is not None  # noqa: S101 - see start()
-        housekeeping.start()
-        housekeeping.every(
-            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
-        )
-        if self._queues is not None:
-            housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
-            housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
-            housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
-        housekeeping.every(
-            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
-        )
-        housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
-        housekeeping.every(
-            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
-        )
-        housekeeping.every(
-            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
-        )
-
-    async def _start_queues(self, broker: Broker) -> None:
+    async def _start_queues(self, broker: Broker) -> tuple[QueueBroker, AmqpListener]:
         queues = QueueBroker(broker)
         await queues.load()
-        self._queues = queues  # only now: what was half restored must not be written at the stop
-        self._amqp = AmqpListener(self.settings, queues, self._slots)
-        await self._amqp.start()
+        # Only now: what was half restored must not be written at the stop.
+        self._parts.push_async_callback(queues.stop)
+        amqp = AmqpListener(self.settings, queues, self._slots)
+        self._parts.push_async_callback(amqp.stop)
+        await amqp.start()
+        return queues, amqp
 
-    async def _start_http(self, metrics: MetricsRegistry) -> None:
-        settings = self.settings
-        if settings.amqp_management_port and self._queues is not None and self._amqp is not None:
-            self._management = make_server(
-                self._queues, self._amqp.declarations, settings, self._slots, metrics.scrape
+    async def _start_http(self, parts: NodeParts) -> tuple[int | None, int | None]:
+        """Start the management interface and the metrics, as configured; their ports."""
+        settings, metrics = self.settings, make_node_metrics(parts)
+        management = exposition = None
+        if settings.amqp_management_port and parts.queues is not None and parts.amqp is not None:
+            management = await self._serve_http(
+                make_server(
+                    parts.queues,
+                    parts.amqp.declarations,
+                    settings,
+                    self._slots,
+                    metrics.scrape,
+                    parts.http[0].count,
+                )
             )
-            await self._management.start()
         if settings.metrics_port:
-            self._metrics = make_metrics_server(metrics, settings)
-            await self._metrics.start()
+            exposition = await self._serve_http(
+                make_metrics_server(metrics, settings, parts.http[1])
+            )
+        return management, exposition
+
+    async def _serve_http(self, server: HttpServer) -> int:
+        self._parts.push_async_callback(server.stop)
+        await server.start()
+        return server.listener.port
 
     async def stop(self) -> None:
         """Disconnect all clients, finish the requests in flight, flush, and close."""
-        try:
-            await self._stop_serving()
-        finally:
-            if self._broker is not None:
-                await self._broker.close()
-
-    async def _stop_serving(self) -> None:
-        if self._housekeeping is not None:
-            await self._housekeeping.stop()
-        if self._groups is not None:
-            self._groups.stop()
-        if self._metrics is not None:
-            await self._metrics.stop()
-        if self._management is not None:
-            await self._management.stop()
-        if self._amqp is not None:
-            await self._amqp.stop()
-        if self._queues is not None:
-            await self._queues.stop()
-        if self._shares is not None:
-            self._shares.stop()
-        if self._transactions is not None:
-            self._transactions.stop()
-        if self._listener is not None:
-            await self._listener.stop()
-
-    def _serve(self, dispatcher: Dispatcher, listener: KafkaListener, port: int) -> None:
-        assert self._broker is not None  # noqa: S101 - see start()
-        assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
-        assert self._shares is not None  # noqa: S101
-        services = Services(
-            broker=self._broker,
-            groups=self._groups,
-            shares=self._shares,
-            transactions=self._transactions,
-            endpoint=_endpoint(self.settings, port),
-            fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),
-            memory=listener.memory,
-            loop=listener.loop,
-        )
-        dispatcher.serve(services, listener)
+        await self._parts.aclose()
 
     def _broker_failed(self, error: Exception) -> None:
         if not self.failed.done():
             self.failed.set_result(error)
+
+
+def _start_housekeeping(parts: NodeParts) -> None:
+    broker, every = parts.broker, parts.housekeeping.every  # its settings may be replaced
+    parts.housekeeping.start()
+    if parts.queues is not None:
+        every(lambda: QUEUE_SYNC_MS, parts.queues.sync)
+        every(lambda: QUEUE_TRIM_MS, parts.queues.trim)
+        every(lambda: QUEUE_NOTE_MS, parts.queues.bridges.note_positions)
+    every(lambda: STATE_CHECK_MS, parts.shares.prune_if_long)
+    every(lambda: broker.settings.offsets_retention_check_interval_ms, parts.groups.expire_offsets)
+    every(lambda: broker.settings.share_state_topic_prune_interval_ms, parts.shares.prune)
+    every(lambda: broker.settings.transaction_abort_interval_ms, parts.transactions.abort_timed_out)
+    every(
+        lambda: broker.settings.transactional_id_expiration_interval_ms, parts.transactions.expire
+    )
 
 
 def serve(
@@ -325,6 +298,10 @@ def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:
         # Clients cannot connect to a wildcard address.
         host = "localhost"
     return Endpoint(settings.node_id, host, settings.advertised_port or port)
+
+
+def _http_url(host: str, port: int | None, path: str = "") -> str | None:
+    return None if port is None else f"http://{format_authority(host, port)}{path}"
 
 
 def _amqp_url(

@@ -15,11 +15,12 @@ import httpx2
 import psutil
 import pytest
 
-from strom.cli.companions import Companion
+from strom.cli.companions import Companion, Companions
 from strom.cli.declared_connectors import connectors_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
 from strom.pipelines.settings import ProjectSettings
+from strom.supervision.child_process import ChildProcess
 
 PATIENCE_S = 30
 
@@ -160,7 +161,7 @@ class OtherWorker(BaseHTTPRequestHandler):
         pass
 
 
-def test_another_worker_at_the_port_is_not_taken_for_the_projects_own(tmp_path, broker):
+def test_another_worker_at_the_port_is_not_taken_for_the_projects_own(tmp_path, broker, capfd):
     with ThreadingHTTPServer(("127.0.0.1", 0), OtherWorker) as other:
         serving = threading.Thread(target=other.serve_forever)
         serving.start()
@@ -168,13 +169,51 @@ def test_another_worker_at_the_port_is_not_taken_for_the_projects_own(tmp_path, 
             connect_port=other.server_port, connectors={"lines": {"file": "in"}}
         )
         with (
-            pytest.raises(UserError, match="The Connect worker exited with code 1 before it was"),
+            pytest.raises(UserError, match=r"^The Connect worker could not be started: ") as failed,
             connectors_of(Project(tmp_path, settings), broker.bootstrap_servers),
         ):
             pass
         other.shutdown()
         serving.join()
     assert OtherWorker.asked == []
+    # Once, and with what the user can change: the worker's own options are not theirs.
+    assert "under [connect] in strom.toml" in str(failed.value)
+    assert "--port" not in str(failed.value)
+    assert "cannot listen" not in capfd.readouterr().err
+
+
+STOPS_WITH_THE_OTHER = """
+import pathlib, signal, sys, time
+own, other = map(pathlib.Path, sys.argv[1:])
+def stop(*_):
+    own.touch()
+    while not other.exists():
+        time.sleep(0.01)
+    own.with_suffix(".done").touch()
+    sys.exit()
+signal.signal(signal.SIGTERM, stop)
+print("{}", flush=True)
+signal.pause()
+"""
+
+
+def test_they_are_stopped_together(tmp_path, monkeypatch):
+    """Each of these ends only when the other was asked to."""
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+
+    def child(companion, _servers):
+        return ChildProcess(
+            companion.name, [sys.executable, "-c", STOPS_WITH_THE_OTHER, *companion.args]
+        )
+
+    monkeypatch.setattr(Companion, "child", child)
+    running = Companions(
+        [Companion("one", tuple(args), "", 0) for args in (paths, reversed(paths))]
+    )
+    running.start("")
+    running.wait_ready(PATIENCE_S)
+    running.stop()
+    assert sorted(path.name for path in tmp_path.glob("*.done")) == ["first.done", "second.done"]
 
 
 @pytest.mark.parametrize(

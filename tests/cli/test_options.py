@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import strom
-from strom.cli.options import _OPTIONS, with_option
+from strom.cli.options import _OPTIONS, environment_of_child, with_option
 from strom.cli.program import program
 from strom.connect.runtime.settings import WorkerSettings
 from strom.model.broker_settings import BrokerSettings
@@ -26,6 +26,13 @@ def test_an_option_follows_the_message():
 @pytest.mark.parametrize("setting", [None, "serving.port"])
 def test_a_message_without_an_option_stays_as_it_is(setting):
     assert with_option("It failed.", setting) == "It failed."
+
+
+def test_a_child_gives_the_hints_of_the_command_that_started_it(monkeypatch):
+    hints = environment_of_child({"port": "Use --registry-port N."})
+    monkeypatch.setattr("os.environ", hints)
+    assert with_option("It is in use.", "port") == "It is in use. Use --registry-port N."
+    assert with_option("It is in use.", "log.dirs") == "It is in use."
 
 
 def test_the_program_adds_the_option(monkeypatch):

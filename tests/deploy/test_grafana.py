@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]
 
 from strom.cli.program import program
 from strom.metrics.catalogue import all_metrics, series_names
+from strom.metrics.http import HttpStats
 from strom.pipelines.measurements import make_view_metrics
 from strom.registry.server import RegistryServer
 from strom.testing import LocalBroker
@@ -51,7 +52,9 @@ def exposed() -> list[Scraped]:
             found.append(scrape(f"{registry.url}/metrics"))
         with embedded_worker(broker.bootstrap_servers, {}) as worker:
             found.append(scrape(f"{worker.url}/metrics"))
-    found.append(Scraped(make_view_metrics(measured_runner()).render()[0].decode()))
+    found.append(
+        Scraped(make_view_metrics(measured_runner(), HttpStats("serving")).render()[0].decode())
+    )
     return found
 
 
@@ -123,5 +126,5 @@ def test_panels_do_not_overlap_and_have_ids_of_their_own():
 
 def test_there_is_a_section_for_each_part_and_a_variable_for_each_choice():
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Broker", "Groups", "Queues", "Connect", "Views"]
+    assert rows == ["Broker", "Groups", "Queues", "Connect", "Views", "HTTP interfaces"]
     assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "instance"]

@@ -1,12 +1,17 @@
 """What every interface has: health, metrics, the guard and authentication in front."""
 
+import asyncio
 import base64
 
 import pytest
+from starlette.responses import PlainTextResponse
 
+from strom.http.application import HttpApplication
 from strom.http.authentication import BasicLogin
 from strom.http.errors import ErrorFormat
-from tests.http.small_server import HOST, running
+from strom.http.guard import Guard
+from strom.http.routing import EncodedRoute, make_router
+from tests.http.small_server import HOST, PLAIN, running
 
 FOREIGN = b"Host: evil.example"
 LOGIN = BasicLogin("guest", "s3cret", "test", lambda user, address: address == "127.0.0.1")
@@ -128,3 +133,48 @@ def test_errors_are_compact_json_with_the_headers_of_their_interface():
         raw = server.exchange(b"GET /fail%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
         assert b'{"error_code":400,"message":"The path' in raw
         assert b"cache-control: no-cache" in raw
+
+
+async def greet(request):
+    return PlainTextResponse("hello")
+
+
+async def fail(request):
+    raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/greetings/a%2Fb", ("/greetings/{name}", "GET", 200)),
+        ("PUT", "/greetings/a", ("/greetings/{name}", "PUT", 405)),
+        ("GET", "/failures/1", ("/failures/{id}", "GET", 500)),
+        ("GET", "/a/path/that/a/client/invents", (None, "GET", 404)),
+        ("GET", "/health/live", ("/health/live", "GET", 200)),
+        ("GET", "/metrics", ("/metrics", "GET", 200)),
+    ],
+)
+def test_requests_are_counted_by_the_template_of_their_route(method, path, expected):
+    counted = []
+    app = HttpApplication(
+        make_router(
+            [EncodedRoute("/greetings/{name}", greet), EncodedRoute("/failures/{id}", fail)]
+        ),
+        guard=Guard.create("127.0.0.1"),
+        errors=PLAIN,
+        metrics=scrape,
+        count=lambda *one: counted.append(one),
+    )
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode()}
+    scope |= {"headers": [(b"host", b"localhost")], "query_string": b""}
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        pass
+
+    asyncio.run(app(scope, receive, send))
+    [(*labels, seconds)] = counted
+    assert tuple(labels) == expected
+    assert seconds >= 0

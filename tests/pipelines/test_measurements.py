@@ -2,6 +2,7 @@
 
 import time
 
+from strom.metrics.http import HttpStats
 from strom.pipelines.freshness import Completeness
 from strom.pipelines.measurements import make_view_metrics
 from tests.metrics.scraping import Scraped
@@ -9,7 +10,7 @@ from tests.pipelines.measured import measured_runner
 
 
 def scraped(runner) -> Scraped:
-    return Scraped(make_view_metrics(runner).render()[0].decode())
+    return Scraped(make_view_metrics(runner, HttpStats("serving")).render()[0].decode())
 
 
 def test_a_view_is_measured(monkeypatch):

@@ -26,6 +26,27 @@ def test_subjects_versions_and_schemas_are_counted():
     assert found.value("strom_registry_failed") == 0
 
 
+def test_requests_are_counted_by_route_whoever_serves_them():
+    """A schema by its id is served from a cache, ahead of the router."""
+    with LocalBroker() as broker, RegistryServer(broker.bootstrap_servers) as registry:
+        ask = Asker(registry.url)
+        number = ask.register("clicks", record("a")).body["id"]
+        for _ in range(3):
+            ask("GET", f"/schemas/ids/{number}")
+        ask("GET", "/no/such/path")
+        found = scrape(f"{registry.url}/metrics")
+        ask.close()
+
+    def requests(route, method, status):
+        labels = {"server": "registry", "route": route, "method": method, "status": status}
+        assert found.value("strom_http_request_seconds_total", **labels) > 0
+        return found.value("strom_http_requests_total", **labels)
+
+    assert requests("/schemas/ids/{id}", "GET", "2xx") == 3
+    assert requests("/subjects/{subject}/versions", "POST", "2xx") == 1
+    assert requests("_other", "GET", "4xx") == 1
+
+
 def test_a_scrape_does_not_stop_the_server_while_the_state_is_locked():
     """A compatibility check holds the lock, for seconds if a subject has many versions."""
     with (

@@ -173,6 +173,23 @@ def test_messages_are_counted_by_queue(broker):
     connection.close()
 
 
+def test_http_requests_are_counted_by_resource_and_not_by_path(broker):
+    address = urlsplit(broker.management_url).netloc
+    for path in ("/api/queues/%2F/nothing", "/api/queues/%2F/nothing-either", "/api/queues"):
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=20)) as client:
+            client.request("GET", path, headers={"Authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="})
+            client.getresponse().read()
+    scrape(broker.metrics_url)
+    found = scrape(broker.metrics_url)
+    labels = {"server": "management", "route": "/api/queues", "method": "GET"}
+    assert found.value("strom_http_requests_total", **labels, status="4xx") == 2
+    assert found.value("strom_http_requests_total", **labels, status="2xx") == 1
+    assert found.value("strom_http_request_seconds_total", **labels, status="2xx") > 0
+    labels = {"server": "metrics", "route": "/metrics", "method": "GET", "status": "2xx"}
+    assert found.value("strom_http_requests_total", **labels) >= 1
+    assert not any("nothing" in one for sample in found.samples for one in sample.labels.values())
+
+
 def test_a_request_for_another_host_name_is_refused(broker):
     address = urlsplit(broker.metrics_url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)

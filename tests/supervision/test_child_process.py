@@ -62,6 +62,21 @@ def test_one_that_ends_before_is_reported_with_its_last_lines(child):
     assert str(failed.value).endswith("line 99")
 
 
+def test_the_error_that_ends_a_start_is_reported_once(child):
+    one = child("import sys\nprint('a warning', file=sys.stderr)\nsys.exit('Error: no port')")
+    with pytest.raises(StartFailed, match=r"^the child could not be started: no port$"):
+        one.start(PATIENCE_S)
+    assert one.lines == ["a warning"]
+
+
+def test_a_later_error_is_passed_on(child):
+    one = child(READY + "import sys\nsys.stdin.read()\nsys.exit('Error: disk full')")
+    one.start(PATIENCE_S)
+    one._process.stdin.close()
+    one.wait(PATIENCE_S)
+    assert one.lines == ["Error: disk full"]
+
+
 def test_only_the_last_life_is_reported_from_a_file(child):
     with tempfile.TemporaryFile("a+b") as file:
         one = child("import sys\nprint(id(sys), file=sys.stderr)\nsys.exit('no')", stderr=file)

@@ -87,6 +87,21 @@ def test_a_query_keeps_no_process_from_the_lock(tmp_path):
     lock.release()
 
 
+def test_two_that_ask_at_once_do_not_take_each_other_for_a_holder(tmp_path, monkeypatch):
+    path = tmp_path / "lock"
+    path.touch()
+    close, answers = os.close, []
+
+    def ask_again_before_closing(descriptor):
+        monkeypatch.setattr(os, "close", close)
+        answers.append(is_held(path))
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", ask_again_before_closing)
+    answers.append(is_held(path))
+    assert answers == [False, False]
+
+
 def test_asking_creates_no_file(tmp_path):
     assert not is_held(tmp_path / "folder" / "lock")
     assert list(tmp_path.iterdir()) == []

@@ -23,12 +23,14 @@ QUICK = RetryPolicy(0.01, 0.02)
 class Supervised(Supervisor):
     """With its child at hand, and what it reports."""
 
-    def __init__(self, program, policy):
+    def __init__(self, program, policy, must_start):
         self.child = ChildProcess(
             "The child", [sys.executable, "-c", program], on_line=lambda _: None
         )
         self.reports: queue.Queue[str] = queue.Queue()
-        super().__init__(self.child, self.reports.put, policy, chance=lambda: 0.0)
+        super().__init__(
+            self.child, self.reports.put, policy, must_start=must_start, chance=lambda: 0.0
+        )
 
 
 @pytest.fixture
@@ -36,8 +38,8 @@ def supervise():
     """Makes supervisors of a program's text; what they report is in `reports`."""
     made = []
 
-    def make(program, policy=QUICK):
-        one = Supervised(program, policy)
+    def make(program, policy=QUICK, *, must_start=False):
+        one = Supervised(program, policy, must_start)
         made.append(one)
         one.start()
         return one
@@ -66,6 +68,15 @@ def test_pauses_grow_while_it_ends_at_once(supervise):
         "0.2 s.",
         "0.4 s.",
     ]
+
+
+def test_a_first_start_that_is_waited_for_is_reported_there_alone(supervise):
+    one = supervise("raise SystemExit('Error: no port')", must_start=True)
+    with pytest.raises(StartFailed, match=r"^The child could not be started: no port$"):
+        one.wait_ready(PATIENCE_S)
+    one._thread.join(PATIENCE_S)
+    assert not one._thread.is_alive()
+    assert one.reports.empty()
 
 
 def test_one_that_cannot_be_started_now_is_started_later(supervise, monkeypatch):

@@ -9,7 +9,7 @@ import click
 from strom.cli.connection import CliConnection, connection_options
 from strom.cli.options import acks_option, codec_option, count_option, json_option
 from strom.cli.printing import human_count, notice, print_json, print_table
-from strom.cli.progress import towards
+from strom.cli.progress import progress_bar
 from strom.cli.throughput import BulkProducer, consume_all
 from strom.client.topics import TopicAdmin
 from strom.model.errors import UserError
@@ -48,9 +48,9 @@ def bench(
         settings = {"compression.type": compression, "acks": acks}
         producer = BulkProducer(connection, topic, settings)
         producer.warm_up(values[0])
-        with towards(records, "produce") as report:
+        with progress_bar(records, "produce") as report:
             producer.send(_chunks(values, records), report)
-        with towards(records, "consume") as report:
+        with progress_bar(records, "consume") as report:
             received, seconds = consume_all(connection, topic, records + 1, report)
     finally:
         admin.delete(topic)

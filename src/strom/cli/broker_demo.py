@@ -12,7 +12,7 @@ import click
 from strom.cli.clicks import invent_clicks
 from strom.cli.connection import CliConnection
 from strom.cli.printing import human_bytes, human_count, print_table
-from strom.cli.progress import towards
+from strom.cli.progress import progress_bar
 from strom.cli.throughput import BulkProducer, consume_all
 from strom.client.connection_settings import ConnectionSettings
 from strom.client.topics import TopicAdmin
@@ -53,7 +53,7 @@ def demonstrate_broker(records: int, keep: bool) -> None:
 def run_demo(connection: CliConnection, records: int) -> None:
     """Produce and consume clicks; print some of them and the most visited pages."""
     producer = BulkProducer(connection, TOPIC, {})
-    with towards(records, "produce") as report:
+    with progress_bar(records, "produce") as report:
         producer.send(invent_clicks(records), report)
     pages: Counter[str] = Counter()
     size: Counter[str] = Counter()
@@ -66,7 +66,7 @@ def run_demo(connection: CliConnection, records: int) -> None:
         if len(first) < SHOWN_CLICKS:
             first.extend(values[: SHOWN_CLICKS - len(first)])
 
-    with towards(records, "consume") as report:
+    with progress_bar(records, "consume") as report:
         received, seconds = consume_all(connection, TOPIC, records, report, count_pages)
     if received != records:
         raise UserError(f"{records} clicks were produced, but {received} were consumed.")

@@ -4,9 +4,11 @@ Separate processes, so that they do not slow the broker down; they never outlive
 """
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from strom.cli.options import environment_of_child
 from strom.cli.printing import notice
 from strom.supervision.child_process import ChildProcess
 from strom.supervision.lifeline import LIFELINE
@@ -26,6 +28,8 @@ class Companion:
     """The command with its options; it must support --bootstrap-server, --json and the lifeline."""
     host: str
     port: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What to do about a setting in its errors, in terms of the command that the user typed."""
 
     @property
     def url(self) -> str:
@@ -38,20 +42,23 @@ class Companion:
         # -P: do not import from the working directory, where connectors may write files.
         command = (sys.executable, "-P", "-m", "strom", *self.args)
         command += ("-b", servers, "--json", LIFELINE)
-        return ChildProcess(f"The {self.name}", command, stop_s=STOP_S)
+        env = environment_of_child(self.options)
+        return ChildProcess(f"The {self.name}", command, env=env, stop_s=STOP_S)
 
 
 class Companions:
-    """Starts companions, restarts those that exit, and stops them."""
+    """Starts companions, restarts those that exit, and stops them; see Supervisor for `must_start`."""
 
-    def __init__(self, companions: Sequence[Companion]) -> None:
+    def __init__(self, companions: Sequence[Companion], *, must_start: bool = False) -> None:
         self._companions = companions
+        self._must_start = must_start
         self._supervisors: list[Supervisor] = []
 
     def start(self, servers: str) -> None:
         """Start them as clients of the broker at this address, without waiting."""
         for companion in self._companions:
-            self._supervisors.append(Supervisor(companion.child(servers), notice))
+            child = companion.child(servers)
+            self._supervisors.append(Supervisor(child, notice, must_start=self._must_start))
             self._supervisors[-1].start()
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -60,5 +67,9 @@ class Companions:
             supervisor.wait_ready(timeout_s)
 
     def stop(self) -> None:
-        for supervisor in self._supervisors:
-            supervisor.stop()
+        """Stop all of them at the same time: each may take its STOP_S."""
+        stopping = [threading.Thread(target=one.stop) for one in self._supervisors]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join()

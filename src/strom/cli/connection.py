@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -14,18 +14,14 @@ from strom.cli.options import EXISTING_FILE, assignments_option
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment, parse_properties, to_librdkafka
 from strom.client.connection_settings import DEFAULT_PORT, ConnectionSettings, parse_address
-from strom.client.factories import NOTHING, RESPONSE_S, KafkaClients, Properties
+from strom.client.factories import RESPONSE_S, KafkaClients, Properties
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Producer
-
     from strom.client.protocol_client import ProtocolClient
 
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
-# A script should learn of a dead broker in half a minute, not in librdkafka's five.
-DELIVERY_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True)
@@ -34,22 +30,8 @@ class CliConnection(KafkaClients):
 
     client_id: str = "strom-cli"
 
-    def producer(
-        self,
-        defaults: Properties = NOTHING,
-        on_failure: Callable[..., None] | None = None,
-        *,
-        fixed: Properties = NOTHING,
-    ) -> "Producer":
-        """A producer with a shorter delivery timeout."""
-        own = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, **defaults}
-        return super().producer(own, on_failure, fixed=fixed)
-
-    def consumer(
-        self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
-    ) -> "Consumer":
-        """A consumer that reports an outage to standard error."""
-        return super().consumer({"error_cb": _notice_once(), **defaults}, fixed=fixed)
+    # A script should learn of a dead broker in half a minute, not in librdkafka's five.
+    producer_defaults: ClassVar[Properties] = {"delivery.timeout.ms": 30_000}
 
     def protocol_client(self) -> "ProtocolClient":
         """A client that the running command closes."""
@@ -58,6 +40,10 @@ class CliConnection(KafkaClients):
         if command := click.get_current_context(silent=True):
             command.call_on_close(client.close)
         return client
+
+    def _consumer_defaults(self) -> Properties:
+        """Report an outage to standard error, once for each consumer."""
+        return {"error_cb": _notice_once()}
 
     def _properties(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
         self.check_reachable()

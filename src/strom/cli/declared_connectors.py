@@ -34,7 +34,7 @@ def connectors_of(project: "Project", servers: str) -> Iterator[str | None]:
         yield settings.connect_url
         return
     companion = _worker_of(project)
-    running = Companions([companion])
+    running = Companions([companion], must_start=True)
     running.start(servers)
     try:
         _wait_ready(running)
@@ -75,7 +75,8 @@ def _worker_of(project: "Project") -> Companion:
         ("plugin.packages", project.settings.plugin_packages),
     ):
         args += ["--set", f"{name}={','.join(values)}"] if values else []
-    return Companion("Connect worker", tuple(args), _HOST, port)
+    hints = {"rest.port": "Choose another `port` under [connect] in strom.toml."}
+    return Companion("Connect worker", tuple(args), _HOST, port, hints)
 
 
 def _wait_ready(worker: Companions) -> None:

@@ -9,6 +9,7 @@ import logging
 import threading
 from pathlib import Path
 
+from strom.cli.options import environment_of_child
 from strom.storage.directory import LOCK_FILE
 from strom.supervision.broker_process import BrokerProcess
 from strom.supervision.child_process import StartFailed
@@ -26,7 +27,8 @@ class EmbeddedBroker:
         data.mkdir(parents=True, exist_ok=True)
         self._lock = data / LOCK_FILE
         self._port = port
-        self._process = BrokerProcess(data=str(data), port=port, passes_on=True)
+        env = environment_of_child({"port": "Choose another `port` under [kafka] in strom.toml."})
+        self._process = BrokerProcess(data=str(data), port=port, passes_on=True, env=env)
         self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="broker-watch", daemon=True)
 

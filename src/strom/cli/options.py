@@ -1,7 +1,9 @@
 """Options that several commands have, and which option changes a setting."""
 
+import json
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,6 +17,7 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HINTS_VARIABLE = "STROM_SETTING_HINTS"
 _FREE_PORT = "Use --port N, or --port 0 for a free one."
 _OPTIONS = {
     "advertised.host": "Use --advertised HOST:PORT.",
@@ -107,7 +110,17 @@ def _is_installed(module: str) -> bool:
         return False
 
 
+def environment_of_child(options: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a strom command that another one starts.
+
+    Its errors give these hints on settings, instead of options that the user did not type.
+    """
+    return {**os.environ, _HINTS_VARIABLE: json.dumps(dict(options))}
+
+
 def with_option(message: str, setting: str | None) -> str:
     """A message about a setting, followed by the option to use if there is one."""
-    option = _OPTIONS.get(setting or "")
+    hints = os.environ.get(_HINTS_VARIABLE)
+    options = _OPTIONS if hints is None else json.loads(hints)
+    option = options.get(setting or "")
     return f"{message} {option}" if option else message

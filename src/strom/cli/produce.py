@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from strom.cli.connection import CliConnection, connection_options
 from strom.cli.options import EXISTING_FILE, acks_option, assignments_option, codec_option
 from strom.cli.outgoing import Headers, LineFormat, LineReader, OutgoingRecord, read_json_line
 from strom.cli.printing import human_count, notice
-from strom.cli.progress import counting
+from strom.cli.progress import progress_bar
 from strom.cli.sending import RecordSender, read_lines
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
@@ -72,7 +73,10 @@ def produce(
     sender = RecordSender(connection, topic, settings)
     started = time.monotonic()
     lines = read_lines(files, prompt=">" if interactive else None)
-    with _reported(sender, topic, started, quiet), counting(not interactive) as count:
+    with (
+        _reported(sender, topic, started, quiet),
+        progress_bar(None, "records", not interactive) as count,
+    ):
         for number, line in enumerate(lines, 1):
             with numbered_line(number):
                 sender.send(_completed(read(line), extra, partition))
@@ -109,13 +113,8 @@ def numbered_line(number: int) -> Iterator[None]:
 def _completed(record: OutgoingRecord, extra: Headers, partition: int | None) -> OutgoingRecord:
     if not extra and partition is None:
         return record
-    return OutgoingRecord(
-        value=record.value,
-        key=record.key,
-        headers=[*record.headers, *extra],
-        partition=record.partition if partition is None else partition,
-        timestamp=record.timestamp,
-    )
+    where = record.partition if partition is None else partition
+    return replace(record, headers=[*record.headers, *extra], partition=where)
 
 
 @contextmanager

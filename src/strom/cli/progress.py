@@ -9,21 +9,8 @@ _EVERY = 4096
 
 
 @contextmanager
-def counting(wanted: bool = True) -> Iterator[Report]:
-    """Show a counter of records, for work of unknown length."""
-    with _bar(None, "records", wanted) as report:
-        yield report
-
-
-@contextmanager
-def towards(total: int, title: str, wanted: bool = True) -> Iterator[Report]:
-    """Show a progress bar that is full at `total`."""
-    with _bar(total, title, wanted) as report:
-        yield report
-
-
-@contextmanager
-def _bar(total: int | None, title: str, wanted: bool) -> Iterator[Report]:
+def progress_bar(total: int | None, title: str, wanted: bool = True) -> Iterator[Report]:
+    """Show a bar that is full at `total`, or a counter for work of unknown length."""
     if not (wanted and sys.stderr.isatty()):
         yield lambda _done: None
         return

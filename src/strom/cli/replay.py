@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strom.cli.printing import human_count, notice
-from strom.cli.progress import towards
+from strom.cli.progress import progress_bar
 from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
@@ -48,7 +48,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
         total = kafka.ends(definition.stream.topic) - base
         steps: list[ReplayProgress] = []
         try:
-            with towards(total, f"replay {view}") as report:
+            with progress_bar(total, f"replay {view}") as report:
 
                 def on_progress(step: ReplayProgress) -> None:
                     if not steps and step.done:

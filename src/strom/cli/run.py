@@ -17,6 +17,7 @@ from strom.cli.project import (
     project_option,
     spark_of,
 )
+from strom.metrics.http import HttpStats
 from strom.model.errors import StromError, UserError
 
 if TYPE_CHECKING:
@@ -71,12 +72,14 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         runner = ProjectRunner(project, spark, kafka, mode)
         runner.prepare()
         server = QueryEngine(project.manifests)
+        requests = HttpStats("serving")
         http = ServingServer(
             project.manifests,
             server,
             listener,
             settings.allowed_hosts,
-            make_view_metrics(runner).scrape,
+            make_view_metrics(runner, requests).scrape,
+            requests.count,
         )
         address = http.start()
         runner.start()

@@ -152,14 +152,16 @@ def companions_beside(
         require_registry()
         args = ("registry", "--host", host, "--port", str(registry_port))
         args += ("--allowed-hosts", allowed) if allowed else ()
-        companions.append(Companion("schema registry", args, host, registry_port))
+        hints = {"port": "Use --registry-port N."}
+        companions.append(Companion("schema registry", args, host, registry_port, hints))
     if connect_port:
         from strom.cli.connect_worker import require_connect
 
         require_connect()
         args = ("connect", "worker", "--host", host, "--port", str(connect_port))
         args += ("--set", f"{ALLOWED_HOSTS.name}={allowed}") if allowed else ()
-        companions.append(Companion("Connect worker", args, host, connect_port))
+        hints = {"rest.port": "Use --connect-port N."}
+        companions.append(Companion("Connect worker", args, host, connect_port, hints))
     return companions
 
 

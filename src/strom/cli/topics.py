@@ -14,7 +14,7 @@ from strom.cli.options import (
     names_argument,
     yes_option,
 )
-from strom.cli.printing import notice, print_facts, print_json, print_rows, print_table
+from strom.cli.printing import notice, print_facts, print_found, print_json, print_table
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import error_name
 from strom.client.topics import TopicAdmin, TopicDescription
@@ -78,14 +78,15 @@ def list_topics(internal: bool, as_json: bool, connection: CliConnection) -> Non
     """List the topics with their partitions."""
     admin = TopicAdmin(connection)
     names = [name for name in admin.names() if internal or not is_internal(name)]
-    columns = {"name": "TOPIC", "partitions": "PARTITIONS", "replication_factor": "REPLICAS"}
-    columns |= {"internal": "INTERNAL"} if as_json else {}
-    print_rows(
-        columns,
-        [
-            (one.name, len(one.partitions), one.replication_factor, one.internal)[: len(columns)]
-            for one in admin.describe(names)
-        ],
+    rows = [
+        (topic.name, len(topic.partitions), topic.replication_factor, topic.internal)
+        for topic in admin.describe(names)
+    ]
+    fields = ("name", "partitions", "replication_factor", "internal")
+    print_found(
+        [dict(zip(fields, row, strict=True)) for row in rows],
+        ("TOPIC", "PARTITIONS", "REPLICAS"),
+        [row[:3] for row in rows],
         as_json=as_json,
         if_none="There are no topics yet. Create one with: strom topics create NAME",
     )

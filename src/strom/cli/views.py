@@ -71,18 +71,15 @@ def describe(name: str, as_json: bool, folder: Path) -> None:
     ]
     aside = reason_set_aside(project.manifests, name)
     if as_json:
-        facts = {
-            "definition": version.definition,
-            "position": list(version.position.next),
-            "set_aside": aside,
-            "skipped": [list(record) for record in version.skipped],
-        }
         print_json(
             {
                 "name": name,
                 "topic": manifest.topic,
                 "version": version.number,
-                **facts,
+                "definition": version.definition,
+                "position": list(version.position.next),
+                "set_aside": aside,
+                "skipped": [list(record) for record in version.skipped],
                 "segments": segments,
             }
         )

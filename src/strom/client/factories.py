@@ -6,7 +6,7 @@ confluent-kafka is imported by the first client, so that programs without one st
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from strom.client.connection_settings import ConnectionSettings
 from strom.client.kafka_errors import NO_RESPONSE, error_name
@@ -58,6 +58,8 @@ class KafkaClients:
 
     settings: ConnectionSettings
     client_id: str = "strom"
+
+    producer_defaults: ClassVar[Properties] = NOTHING
 
     @property
     def servers(self) -> str:
@@ -113,6 +115,7 @@ class KafkaClients:
             "enable.auto.commit": False,
             # By default librdkafka pauses for a second whenever its local queue is full: half the rate.
             "fetch.queue.backoff.ms": 10,
+            **self._consumer_defaults(),
             **defaults,
         }
         return Consumer(self._properties(own, fixed))
@@ -141,6 +144,9 @@ class KafkaClients:
                 ) from None
             raise
 
+    def _consumer_defaults(self) -> Properties:
+        return NOTHING
+
     def _failures_only(
         self, defaults: Properties, on_failure: Callable[..., None] | None, fixed: Properties
     ) -> dict[str, Any]:
@@ -151,7 +157,7 @@ class KafkaClients:
         return self._idempotent(defaults, {**fixed, **reports})
 
     def _idempotent(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
-        made = self._properties(defaults, fixed)
+        made = self._properties({**self.producer_defaults, **defaults}, fixed)
         # Idempotence requires acks=all (KIP-98); a user may configure less.
         if str(made.get("acks", made.get("request.required.acks", "all"))) in {"all", "-1"}:
             made.setdefault("enable.idempotence", True)

@@ -9,7 +9,6 @@ It keeps one connection to each broker open for reuse. A client belongs to one t
 from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
-from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
 
 from strom.client.broker_connection import BrokerConnection, BrokerUnreachable, check
@@ -84,12 +83,7 @@ class ProtocolClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -5,41 +5,13 @@ is not an exception (neither `except BaseException` nor pytest catches it), or r
 exception set, which Python turns into SystemError.
 """
 
-# ruff: noqa: D102 - the methods are documented by Producer
-
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 T = TypeVar("T")
-
-
-class TransactionalProducer(Producer):  # type: ignore[misc] # it has no types
-    """Every call that can meet a fatal error raises it as KafkaException."""
-
-    def poll(self, *args: Any, **options: Any) -> int:
-        left: int = raise_as_exception(super().poll, *args, **options)
-        return left
-
-    def flush(self, *args: Any, **options: Any) -> int:
-        left: int = raise_as_exception(super().flush, *args, **options)
-        return left
-
-    def init_transactions(self, *args: Any, **options: Any) -> None:
-        raise_as_exception(super().init_transactions, *args, **options)
-
-    def begin_transaction(self, *args: Any, **options: Any) -> None:
-        raise_as_exception(super().begin_transaction, *args, **options)
-
-    def send_offsets_to_transaction(self, *args: Any, **options: Any) -> None:
-        raise_as_exception(super().send_offsets_to_transaction, *args, **options)
-
-    def commit_transaction(self, *args: Any, **options: Any) -> None:
-        raise_as_exception(super().commit_transaction, *args, **options)
-
-    def abort_transaction(self, *args: Any, **options: Any) -> None:
-        raise_as_exception(super().abort_transaction, *args, **options)
 
 
 def raise_as_exception(call: Callable[..., T], *args: Any, **options: Any) -> T:
@@ -54,3 +26,25 @@ def raise_as_exception(call: Callable[..., T], *args: Any, **options: Any) -> T:
         reason = "the producer cannot be used any more (most likely fenced by a newer one)"
     # Outside of the handler: Python would chain this to an object that is not an exception.
     raise KafkaException(KafkaError(KafkaError._FATAL, reason, fatal=True))
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    inherited = getattr(Producer, name)
+
+    @functools.wraps(inherited)
+    def call(*args: Any, **options: Any) -> Any:
+        return raise_as_exception(inherited, *args, **options)
+
+    return call
+
+
+class TransactionalProducer(Producer):  # type: ignore[misc] # it has no types
+    """Every call that can meet a fatal error raises it as KafkaException."""
+
+    poll = _checked("poll")
+    flush = _checked("flush")
+    init_transactions = _checked("init_transactions")
+    begin_transaction = _checked("begin_transaction")
+    send_offsets_to_transaction = _checked("send_offsets_to_transaction")
+    commit_transaction = _checked("commit_transaction")
+    abort_transaction = _checked("abort_transaction")

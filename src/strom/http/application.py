@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, TypeAlias
 
@@ -23,6 +24,11 @@ Scrape: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
 """Takes an Accept header, and returns all metrics with their content type. It must not block."""
 NotReady: TypeAlias = Callable[[], str | None]
 """Returns why the interface cannot serve at present, or None if it can. It must not block."""
+
+CountRequest: TypeAlias = Callable[[str | None, str, int, float], None]
+"""Counts a request: the template of its route, its method, its status (0 without one), and seconds."""
+ROUTE = "strom.route"
+"""Where an application leaves the template of the route in the scope; None if no route matches."""
 
 _NAMES = {name.encode("ascii"): name for name in HEADERS}
 _HEALTH = "/health/"
@@ -45,6 +51,7 @@ class HttpApplication:
         authenticate: Authenticate | None = None,
         not_ready: NotReady = lambda: None,
         metrics: Scrape | None = None,
+        count: CountRequest = lambda route, method, status, seconds: None,
     ) -> None:
         self.errors = errors
         self._app = app
@@ -52,17 +59,27 @@ class HttpApplication:
         self._authenticate = authenticate
         self._not_ready = not_ready
         self._metrics = metrics
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_started = False
+        began, status = time.perf_counter(), 0
+        scope = {**scope, ROUTE: None}
 
         async def send_on(message: MutableMapping[str, Any]) -> None:
-            nonlocal is_started
-            is_started = True
+            nonlocal status
+            status = message.get("status", status)
             await send(message)
 
         try:
-            await self._handle(scope, receive, send_on)
+            await self._respond(scope, receive, send_on, lambda: status != 0)
+        finally:
+            self._count(scope[ROUTE], scope["method"], status, time.perf_counter() - began)
+
+    async def _respond(
+        self, scope: Scope, receive: Receive, send: Send, is_started: Callable[[], bool]
+    ) -> None:
+        try:
+            await self._handle(scope, receive, send)
         except (ClientDisconnected, asyncio.CancelledError):
             return  # the client is gone, or the server stops: only that cancels requests
         except Exception as error:
@@ -72,7 +89,7 @@ class HttpApplication:
                     "%s failed: %s %r", self.errors.interface, scope["method"], scope["path"]
                 )
                 found = self.errors.unexpected()
-            if is_started:  # too late for a status: the server cuts the response short
+            if is_started():  # too late for a status: the server cuts the response short
                 raise
             await self._refuse(found, scope, send)
 
@@ -87,11 +104,13 @@ class HttpApplication:
             raise refusal
         user = await self._authenticate(head) if self._authenticate is not None else None
         if path == "/metrics" and self._metrics is not None:
+            scope[ROUTE] = path
             _check_is_read(scope)
             accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
             await respond(send, 200, *await self._metrics(accept))
             return
-        await self._app({**scope, "path": path, "user": user}, receive, send)
+        scope.update(path=path, user=user)
+        await self._app(scope, receive, send)
 
     async def _respond_health(self, path: str, scope: Scope, send: Send) -> bool:
         if path == "/health/live":
@@ -100,6 +119,7 @@ class HttpApplication:
             reason = self._not_ready()
         else:
             return False
+        scope[ROUTE] = path
         _check_is_read(scope)
         status = {"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}
         await respond(send, 200 if reason is None else 503, json.dumps(status).encode())

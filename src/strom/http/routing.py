@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from strom.http.application import not_found
+from strom.http.application import ROUTE, not_found
 from strom.http.errors import HttpError
 
 
@@ -17,6 +17,7 @@ class EncodedRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
         if match is not Match.NONE:
+            child[ROUTE] = self.path
             parameters: dict[str, Any] = child["path_params"]
             for name, value in parameters.items():
                 if isinstance(value, str):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from strom.metrics import connect, groups, process, queues, registry, requests, storage, views
+from strom.metrics import connect, groups, http, process, queues, registry, requests, storage, views
 from strom.metrics.tables import MetricDefinition, MetricTable
 
 SUBSYSTEMS: dict[str, tuple[MetricTable, ...]] = {
@@ -13,6 +13,7 @@ SUBSYSTEMS: dict[str, tuple[MetricTable, ...]] = {
     "Schema registry": registry.TABLES,
     "Connect": connect.TABLES,
     "Views": views.TABLES,
+    "HTTP interfaces": http.TABLES,
     "Process": (process.BUILD, process.START),
 }
 

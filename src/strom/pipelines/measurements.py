@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.tables import TableCollector
 from strom.metrics.views import OUTAGES, STREAMS, VIEWS, StreamReading, ViewReading
 from strom.pipelines.layers.speed import SpeedLayer
@@ -15,7 +16,7 @@ LAST_SERVED = 1000
 """The number of micro-batches whose records count for freshness."""
 
 
-def make_view_metrics(runner: ProjectRunner) -> MetricsRegistry:
+def make_view_metrics(runner: ProjectRunner, requests: HttpStats) -> MetricsRegistry:
     """The metrics of a project's views."""
 
     def read_views() -> Iterator[ViewReading]:
@@ -40,9 +41,8 @@ def make_view_metrics(runner: ProjectRunner) -> MetricsRegistry:
     def read_outages() -> Iterator[tuple[int]]:
         yield (len(runner.outages),)
 
-    return MetricsRegistry(
-        [TableCollector({VIEWS: read_views, STREAMS: read_streams, OUTAGES: read_outages})]
-    )
+    tables = {VIEWS: read_views, STREAMS: read_streams, OUTAGES: read_outages, HTTP: requests.read}
+    return MetricsRegistry([TableCollector(tables)])
 
 
 def _read_view(runner: ProjectRunner, layer: SpeedLayer, name: str, is_aside: bool) -> ViewReading:

@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.registry import REGISTRY, SCHEMAS, RegistryReading
 from strom.metrics.tables import TableCollector
 from strom.registry.registry import Registry
 
 
-def make_registry_metrics(registry: Registry) -> MetricsRegistry:
+def make_registry_metrics(registry: Registry, requests: HttpStats) -> MetricsRegistry:
     """The metrics of one instance; its schemas are those of all that share a topic."""
 
     def read_registry() -> Iterator[RegistryReading]:
@@ -26,4 +27,5 @@ def make_registry_metrics(registry: Registry) -> MetricsRegistry:
             contents = subjects.contents()
         yield from Counter(content.kind for content in contents).items()
 
-    return MetricsRegistry([TableCollector({REGISTRY: read_registry, SCHEMAS: read_schemas})])
+    tables = {REGISTRY: read_registry, SCHEMAS: read_schemas, HTTP: requests.read}
+    return MetricsRegistry([TableCollector(tables)])

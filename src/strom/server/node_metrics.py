@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
@@ -25,6 +26,7 @@ from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer
 from strom.metrics import groups, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
 from strom.metrics.requests import ConnectionLimitReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
@@ -52,6 +54,8 @@ class NodeParts:
     slots: ConnectionSlots
     queues: QueueBroker | None
     amqp: AmqpListener | None
+    http: tuple[HttpStats, ...]
+    """Of the management interface and of the metrics port."""
 
 
 def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
@@ -87,6 +91,9 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
             }
         ),
     ]
+    collectors.append(
+        TableCollector({HTTP: lambda: chain.from_iterable(one.read() for one in parts.http)})
+    )
     if parts.queues is not None and parts.amqp is not None:
         collectors.append(_queues(parts.queues, parts.amqp))
     return MetricsRegistry(collectors, parts.broker.settings.metrics_max_label_values)
@@ -126,7 +133,9 @@ def _one(read: Callable[[], Reading]) -> Callable[[], Iterator[Reading]]:
     return rows
 
 
-def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
+def make_metrics_server(
+    metrics: MetricsRegistry, settings: BrokerSettings, requests_counted: HttpStats
+) -> HttpServer:
     """Bind the port of metrics and health checks, on the node's event loop; UserError if it is in use."""
     app = HttpApplication(
         guard=Guard.create(
@@ -134,6 +143,7 @@ def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> H
         ),
         errors=ERRORS,
         metrics=metrics.scrape,
+        count=requests_counted.count,
     )
     listener = HttpListener(
         settings.host,

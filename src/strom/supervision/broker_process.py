@@ -6,7 +6,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -22,7 +21,8 @@ class BrokerProcess:
 
     It ends with this process, even if that is killed. `module` runs as `python -m`; a test names its own
     to patch strom first. `options` are further options of `strom start`. With `passes_on`, its standard
-    error is copied to that of this process, and `words()` returns only the last lines.
+    error is copied to that of this process, and `words()` returns only the last lines. `env` is its
+    environment, by default that of this process.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class BrokerProcess:
         module: str = "strom",
         options: Sequence[str] = (),
         passes_on: bool = False,
+        env: dict[str, str] | None = None,
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self.data = data or self._temporary or ""
@@ -54,7 +55,8 @@ class BrokerProcess:
         self._config: str | None = None
         # A file, not a pipe: right after an event, a test must find everything logged before it.
         self._words = None if passes_on else tempfile.TemporaryFile("a+b")  # noqa: SIM115
-        self._child = ChildProcess("strom start", (), stderr=self._words)
+        name = "The broker" if passes_on else "strom start"
+        self._child = ChildProcess(name, (), stderr=self._words, env=env)
         self._program = (python, "-m", module)
         self._options = options
 
@@ -124,12 +126,7 @@ class BrokerProcess:
             self.stop()
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _command(self) -> list[str]:

@@ -18,6 +18,8 @@ from strom.model.errors import StromError
 
 STOP_S = 30.0
 LAST_LINES = 20
+ERROR = "Error: "
+"""How a strom command begins the line that reports its failure."""
 _JOIN_S = 2.0
 """Pipes close with the child, unless a grandchild has inherited them."""
 
@@ -39,7 +41,7 @@ class ChildProcess:
     Its standard input is the lifeline (see `lifeline`). It runs in its own session, so that Ctrl-C
     reaches only the parent, which stops its children in the right order. Standard error goes to the file
     `stderr` if there is one. Otherwise `on_line` gets each line of it, and each of standard output but
-    the ready line.
+    the ready line. The error that ends a start is only in StartFailed, so that it is reported once.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ChildProcess:
         self._env = env
         self._stop_s = stop_s
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._start_error = ""
         self._stderr_start = 0
         self._lock = threading.Lock()
         self._is_closed = False
@@ -97,6 +100,7 @@ class ChildProcess:
             if self._is_closed:
                 raise StartFailed(f"{self.name} was stopped before it was started.")
             self._last_lines.clear()
+            self._start_error = ""
             self._stderr_start = 0 if self._stderr is None else self._stderr.seek(0, os.SEEK_END)
             ready = self._ready = Future()
             try:
@@ -115,7 +119,9 @@ class ChildProcess:
                 self._pump(process.stdout, lambda stream: self._take_stdout(stream, ready))
             ]
             if process.stderr is not None:
-                self._pumps.append(self._pump(process.stderr, self._take_stderr))
+                self._pumps.append(
+                    self._pump(process.stderr, lambda stream: self._take_stderr(stream, ready))
+                )
 
     def wait_ready(self, timeout_s: float | None = None) -> str:
         """The ready line; StartFailed if it exits or times out first."""
@@ -127,6 +133,8 @@ class ChildProcess:
             ) from None
         if not line:
             code = self.wait()
+            if self._start_error:
+                raise StartFailed(f"{self.name} could not be started: {self._start_error}")
             raise StartFailed(
                 f"{self.name} exited with code {code} before it was ready: {self.last_lines()}"
             )
@@ -206,10 +214,14 @@ class ChildProcess:
         if not ready.done():
             ready.set_result("")
 
-    def _take_stderr(self, lines: Iterator[str]) -> None:
+    def _take_stderr(self, lines: Iterator[str], ready: "Future[str]") -> None:
         for line in lines:
             self._last_lines.append(line)
-            self._on_line(line)
+            # The last line of a strom command that fails; its parent reports it.
+            if line.startswith(ERROR) and not (ready.done() and ready.result()):
+                self._start_error = line.removeprefix(ERROR)
+            else:
+                self._on_line(line)
 
     def _join(self) -> None:
         for pump in self._pumps:

@@ -21,7 +21,7 @@ from strom.model.errors import StromError
 
 POLL_S = 0.005
 PROBE_S = 0.2
-"""`is_held` takes the lock for an instant; a lock held for longer than this has a real holder."""
+"""`is_held` locks the file for an instant; a lock held for longer than this has a real holder."""
 _TEXT_BYTES = 500
 
 
@@ -76,18 +76,14 @@ def lock_open_file(descriptor: int, path: str) -> None:
         raise LockHeld(path, "another process")
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> contextlib.AbstractContextManager[None]:
     """Hold a lock; waits while this or another process holds it."""
-    with _holding(path, wait=True):
-        yield
+    return _holding(path, wait=True)
 
 
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path) -> contextlib.AbstractContextManager[None]:
     """Hold a lock; LockHeld if this or another process already does."""
-    with _holding(path, wait=False):
-        yield
+    return _holding(path, wait=False)
 
 
 def is_held(path: Path) -> bool:
@@ -97,7 +93,7 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _is_locked(descriptor, str(path))
+        return not _is_locked(descriptor, str(path), _lock_shared)
     finally:
         os.close(descriptor)
 
@@ -112,10 +108,27 @@ def _holding(path: Path, *, wait: bool) -> Iterator[None]:
         lock.release()
 
 
-def _is_locked(descriptor: int, path: str) -> bool:
+def _lock_exclusively(descriptor: int) -> bool:
+    return lock_descriptor(descriptor, blocking=False)
+
+
+def _lock_shared(descriptor: int) -> bool:
+    """For those who only ask: two that do so at the same time must not take each other for a holder."""
+    if sys.platform == "win32":  # the C runtime has exclusive locks only
+        return _lock_exclusively(descriptor)
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_locked(descriptor: int, path: str, lock: Callable[[int], bool] = _lock_exclusively) -> bool:
     """Try to lock a descriptor; whether it has the lock now."""
     try:
-        return lock_descriptor(descriptor, blocking=False)
+        return lock(descriptor)
     except OSError as error:
         raise OSError(
             error.errno,

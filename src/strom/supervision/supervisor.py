@@ -13,7 +13,10 @@ RESTART = RetryPolicy(first_s=0.5, longest_s=30.0)
 
 
 class Supervisor:
-    """Runs a child from `start` to `stop`; `on_exit` gets a message whenever it exits by itself."""
+    """Runs a child from `start` to `stop`; `on_exit` gets a message whenever it exits by itself.
+
+    With `must_start`, a first start that fails is final, and only `wait_ready` reports it.
+    """
 
     def __init__(
         self,
@@ -21,10 +24,12 @@ class Supervisor:
         on_exit: Callable[[str], None],
         policy: RetryPolicy = RESTART,
         *,
+        must_start: bool = False,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._child = child
         self._on_exit = on_exit
+        self._must_start = must_start
         self._restarts = Restarts(policy)
         self._chance = chance
         self._stopping = threading.Event()
@@ -54,11 +59,14 @@ class Supervisor:
             began = time.monotonic()
             reason = self._run_once()
             self._child.stop()  # closes the pipes of a child that has exited
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._has_given_up():
                 return
             pause = self._restarts.delay(time.monotonic() - began, self._chance())
             self._on_exit(f"{reason} Restarting in {pause:.1f} s.")
             self._stopping.wait(pause)
+
+    def _has_given_up(self) -> bool:
+        return self._must_start and self._first_ready.exception() is not None
 
     def _run_once(self) -> str:
         """Run the child until it exits; the message to report."""

@@ -25,7 +25,8 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,6 +53,7 @@ QUIET_POLL_S = 2.5
 """A poll without records returns within a second; this allows for a busy machine."""
 STOP_S = 5.0
 TOPIC = "laws"
+PARTITION = TopicPartition(TOPIC, 0)
 
 
 class StoredOffsets:
@@ -279,10 +281,16 @@ class SourceLaws(_SettingsLaws):
     def item(self, record: SourceRecord) -> int:
         """Which of the seeded items a record carries."""
 
-    def _driver(self, folder: Path, offsets: StoredOffsets | None = None) -> SourceDriver:
+    @contextmanager
+    def _running(
+        self, folder: Path, offsets: StoredOffsets | None = None
+    ) -> Iterator[SourceDriver]:
         driver = SourceDriver(self.connector, self.settings(folder), offsets)
         driver.start()
-        return driver
+        try:
+            yield driver
+        finally:
+            driver.stop()
 
     def _same(self, records: Sequence[SourceRecord], items: Sequence[int]) -> None:
         found = [self.item(record) for record in records]
@@ -290,84 +298,61 @@ class SourceLaws(_SettingsLaws):
 
     def test_what_is_there_comes_out_once_and_in_order(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(25))
-        driver = self._driver(tmp_path)
-        try:
-            records = driver.read(25)
-            self._same(records, range(25))
+        with self._running(tmp_path) as driver:
+            self._same(driver.read(25), range(25))
             assert driver.poll() == []
-        finally:
-            driver.stop()
 
     def test_what_comes_later_is_found(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(3))
-        driver = self._driver(tmp_path)
-        try:
+        with self._running(tmp_path) as driver:
             self._same(driver.read(3), range(3))
             self.seed(tmp_path, range(3, 8))
             self._same(driver.read(5), range(3, 8))
-        finally:
-            driver.stop()
 
     def test_a_restart_goes_on_after_the_last_delivered_record(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(10))
-        first = self._driver(tmp_path)
-        self._same(first.read(10), range(10))
-        first.stop()
+        with self._running(tmp_path) as first:
+            self._same(first.read(10), range(10))
         self.seed(tmp_path, range(10, 15))
-        second = self._driver(tmp_path, first.offsets)
-        try:
+        with self._running(tmp_path, first.offsets) as second:
             self._same(second.read(5), range(10, 15))
             assert second.poll() == []
-        finally:
-            second.stop()
 
     def test_what_was_read_but_not_delivered_is_read_again(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(10))
-        first = self._driver(tmp_path)
-        assert first.poll() or first.read(1, deliver=False)
-        first.stop()
-        second = self._driver(tmp_path, first.offsets)
-        try:
+        with self._running(tmp_path) as first:
+            assert first.poll() or first.read(1, deliver=False)
+        with self._running(tmp_path, first.offsets) as second:
             self._same(second.read(10), range(10))
-        finally:
-            second.stop()
 
     def test_offsets_are_json_and_lead_on_from_every_single_record(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(6))
-        first = self._driver(tmp_path)
-        records = first.read(6, deliver=False)
-        first.stop()
+        with self._running(tmp_path) as first:
+            records = first.read(6, deliver=False)
         if not self.connector.exactly_once:
             pytest.skip("this source is at least once")
         offsets = StoredOffsets()
         offsets.keep(records[:4])
-        second = self._driver(tmp_path, offsets)
-        try:
+        with self._running(tmp_path, offsets) as second:
             self._same(second.read(2), [self.item(record) for record in records[4:]])
-        finally:
-            second.stop()
 
     def test_a_poll_with_nothing_to_give_returns_soon(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(2))
-        driver = self._driver(tmp_path)
-        try:
+        with self._running(tmp_path) as driver:
             driver.read(2)
             began = time.monotonic()
             assert driver.poll() == []
             assert time.monotonic() - began < QUIET_POLL_S
-        finally:
-            driver.stop()
 
     def test_stop_ends_a_poll_that_waits(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(2))
-        driver = self._driver(tmp_path)
-        driver.read(2)
-        polling = threading.Thread(target=driver.poll)
-        polling.start()
-        driver.context.stopping.set()
-        polling.join(STOP_S)
-        assert not polling.is_alive()
-        driver.stop()
+        with self._running(tmp_path) as driver:
+            driver.read(2)
+            polling = threading.Thread(target=driver.poll)
+            polling.start()
+            driver.context.stopping.set()
+            polling.join(STOP_S)
+            assert not polling.is_alive()
 
     def test_a_source_that_is_away_is_waited_for(self, tmp_path: Path) -> None:
         self.seed(tmp_path, range(3))
@@ -414,11 +399,17 @@ class SinkLaws(_SettingsLaws):
 
     def _driver(self, folder: Path, topic_id: str = "topic-1") -> tuple[SinkDriver, int]:
         driver = SinkDriver(self.connector, self.settings(folder), topic_id=topic_id)
-        positions = driver.start([TopicPartition(TOPIC, 0)])
-        return driver, positions.get(TopicPartition(TOPIC, 0), 0)
+        positions = driver.start([PARTITION])
+        return driver, positions.get(PARTITION, 0)
 
     def _put(self, driver: SinkDriver, items: Sequence[int]) -> None:
         driver.put([self.record(item) for item in items])
+
+    def _finish(self, driver: SinkDriver, items: Sequence[int]) -> None:
+        """Put, flush, and stop in order."""
+        self._put(driver, items)
+        driver.flush()
+        driver.stop([PARTITION])
 
     def _same(self, folder: Path, items: Sequence[int]) -> None:
         found = list(self.stored(folder))
@@ -429,7 +420,7 @@ class SinkLaws(_SettingsLaws):
         for begin in range(0, 30, 10):
             self._put(driver, range(begin, begin + 10))
         driver.flush()
-        driver.stop([TopicPartition(TOPIC, 0)])
+        driver.stop([PARTITION])
         self._same(tmp_path, range(30))
 
     def test_what_was_flushed_is_there_though_the_task_dies(self, tmp_path: Path) -> None:
@@ -443,22 +434,16 @@ class SinkLaws(_SettingsLaws):
         driver, _ = self._driver(tmp_path)
         driver.put([])
         driver.flush()
-        self._put(driver, range(1))
-        driver.flush()
-        driver.stop([TopicPartition(TOPIC, 0)])
+        self._finish(driver, range(1))
         self._same(tmp_path, range(1))
 
     def test_a_restart_goes_on_where_the_last_flush_ended(self, tmp_path: Path) -> None:
         first, _ = self._driver(tmp_path)
-        self._put(first, range(10))
-        first.flush()
-        first.stop([TopicPartition(TOPIC, 0)])
+        self._finish(first, range(10))
         second, position = self._driver(tmp_path)
         if self.exactly_once:
             assert position == 10
-        self._put(second, range(10, 20))
-        second.flush()
-        second.stop([TopicPartition(TOPIC, 0)])
+        self._finish(second, range(10, 20))
         self._same(tmp_path, range(20))
 
     def test_a_batch_that_is_repeated_after_a_crash_changes_nothing(self, tmp_path: Path) -> None:
@@ -471,50 +456,44 @@ class SinkLaws(_SettingsLaws):
         _abandon(first)
         second, position = self._driver(tmp_path)
         assert 10 <= position <= 20
-        self._put(second, range(position, 25))
-        second.flush()
-        second.stop([TopicPartition(TOPIC, 0)])
+        self._finish(second, range(position, 25))
         self._same(tmp_path, range(25))
 
     def test_a_restart_goes_on_behind_skipped_records(self, tmp_path: Path) -> None:
         if not self.exactly_once:
             pytest.skip("this sink stores no positions")
-        partition = TopicPartition(TOPIC, 0)
         first, _ = self._driver(tmp_path)
         self._put(first, range(10))
-        first.flush({partition: 15})
-        first.flush({partition: 20})
-        first.stop([partition])
+        first.flush({PARTITION: 15})
+        first.flush({PARTITION: 20})
+        first.stop([PARTITION])
         second, position = self._driver(tmp_path)
         assert position == 20
         self._put(second, range(20, 25))
-        second.flush({partition: 25})
-        second.stop([partition])
+        second.flush({PARTITION: 25})
+        second.stop([PARTITION])
         self._same(tmp_path, [*range(10), *range(20, 25)])
 
     def test_a_recreated_topic_is_stored_from_its_beginning(self, tmp_path: Path) -> None:
         if not self.exactly_once:
             pytest.skip("this sink stores no positions")
-        partition = TopicPartition(TOPIC, 0)
         first, _ = self._driver(tmp_path)
-        self._put(first, range(10))
-        first.flush()
-        first.stop([partition])
+        self._finish(first, range(10))
         second, position = self._driver(tmp_path, "topic-2")
         assert position == 0
         second.put([self.record(10 + offset)._replace(offset=offset) for offset in range(15)])
         second.flush()
-        second.stop([partition])
+        second.stop([PARTITION])
         self._same(tmp_path, range(25))
         third, position = self._driver(tmp_path, "topic-2")
-        third.stop([partition])
+        third.stop([PARTITION])
         assert position == 15
 
     def test_stop_without_a_flush_ends_soon(self, tmp_path: Path) -> None:
         driver, _ = self._driver(tmp_path)
         self._put(driver, range(5))
         began = time.monotonic()
-        driver.stop([TopicPartition(TOPIC, 0)])
+        driver.stop([PARTITION])
         assert time.monotonic() - began < STOP_S
 
     def test_a_sink_that_is_away_is_waited_for(self, tmp_path: Path) -> None:
@@ -525,8 +504,8 @@ class SinkLaws(_SettingsLaws):
             driver.stop()
             pytest.skip("this other side cannot be taken away")
 
-        def put_and_flush() -> None:
-            self._put_once(driver, range(3, 6))
+        def put_and_flush() -> None:  # without the driver's retries
+            driver.task.put([self.record(item) for item in range(3, 6)])
             driver.task.flush()
 
         assert _is_waited_for(put_and_flush)
@@ -538,14 +517,11 @@ class SinkLaws(_SettingsLaws):
         else:
             self._put(driver, range(3, 6))
         driver.flush()
-        driver.stop([TopicPartition(TOPIC, 0)])
+        driver.stop([PARTITION])
         if self.exactly_once:
             self._same(tmp_path, range(6))
         else:
             assert set(self.stored(tmp_path)) == set(range(6))
-
-    def _put_once(self, driver: SinkDriver, items: Sequence[int]) -> None:
-        driver.task.put([self.record(item) for item in items])
 
 
 def _as_key(source_partition: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ import dataclasses
 import shutil
 import tempfile
 import threading
-from types import TracebackType
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Self
 
 from strom.app import Node, StartReport
@@ -44,11 +45,9 @@ class LocalBroker:
             port=port,
         )
         self._thread: threading.Thread | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._started = threading.Event()
+        self._ask_to_stop: Callable[[], object] = lambda: None
+        self._started: Future[StartReport] = Future()
         self._ready: StartReport | None = None
-        self._error: BaseException | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -57,26 +56,28 @@ class LocalBroker:
             raise RuntimeError("the broker is not running: use it in a `with`, or call start()")
         return self._ready.bootstrap_servers
 
+    def _url(self, name: str, if_disabled: str) -> str:
+        url: str | None = getattr(self._ready, name, None)
+        if url is None:
+            raise RuntimeError(if_disabled)
+        return url
+
     @property
     def amqp_url(self) -> str:
         """The URL for AMQP clients, as in `amqp://guest:guest@127.0.0.1:40124/%2F`."""
-        if self._ready is None or self._ready.amqp_url is None:
-            raise RuntimeError("AMQP is disabled: use LocalBroker(queues=True)")
-        return self._ready.amqp_url
+        return self._url("amqp_url", "AMQP is disabled: use LocalBroker(queues=True)")
 
     @property
     def management_url(self) -> str:
         """The URL of the management interface of queues, as in `http://127.0.0.1:40125`."""
-        if self._ready is None or self._ready.management_url is None:
-            raise RuntimeError("AMQP is disabled: use LocalBroker(queues=True)")
-        return self._ready.management_url
+        return self._url("management_url", "AMQP is disabled: use LocalBroker(queues=True)")
 
     @property
     def metrics_url(self) -> str:
         """The URL for Prometheus to scrape, as in `http://127.0.0.1:40126/metrics`."""
-        if self._ready is None or self._ready.metrics_url is None:
-            raise RuntimeError("metrics are disabled: set metrics.port to -1 for a free port")
-        return self._ready.metrics_url
+        return self._url(
+            "metrics_url", "metrics are disabled: set metrics.port to -1 for a free port"
+        )
 
     @property
     def data(self) -> str:
@@ -85,20 +86,21 @@ class LocalBroker:
 
     def start(self) -> Self:
         """Start it, and return when clients can connect."""
-        self._started.clear()
+        self._started = Future()
         self._thread = threading.Thread(target=self._run, name="strom-broker", daemon=True)
         self._thread.start()
-        if not self._started.wait(START_SECONDS):
-            raise RuntimeError(f"the broker did not start within {START_SECONDS} seconds")
-        if self._error is not None:
-            raise self._error
+        try:
+            self._ready = self._started.result(START_SECONDS)
+        except TimeoutError:
+            if self._started.done():
+                raise  # an error of the broker's own
+            raise RuntimeError(f"the broker did not start within {START_SECONDS} seconds") from None
         return self
 
     def stop(self) -> None:
         """Stop it cleanly, and remove its temporary folder."""
-        if self._loop is not None and self._stop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has already ended
-                self._loop.call_soon_threadsafe(self._stop.set)
+        with contextlib.suppress(RuntimeError):  # the loop has already ended
+            self._ask_to_stop()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -109,30 +111,24 @@ class LocalBroker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _run(self) -> None:
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised by start()
-            self._error = error
-        finally:
-            self._started.set()
+        except BaseException as error:
+            if self._started.done():
+                raise
+            self._started.set_exception(error)  # raised by start()
 
     async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self._ask_to_stop = lambda: loop.call_soon_threadsafe(stop.set)
         node = Node(self._settings)
-        self._ready = await node.start()
-        self._started.set()
-        await self._stop.wait()
+        self._started.set_result(await node.start())
+        await stop.wait()
         await node.stop()
 
 

@@ -210,18 +210,17 @@ class MemoryFiles:
     def remove(self, path: str) -> None:
         """Remove a file, not a folder."""
         self._call("remove")
-        folder, name = self._parent(path)
-        if not isinstance(folder.entries.get(name), _Content):
-            raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        del folder.entries[name]
-        folder.changes.append(("remove", name, None))
+        self._content(path)
+        self._unlink(path)
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder and everything in it."""
         self._call("remove_tree")
+        self._folder(path)
+        self._unlink(path)
+
+    def _unlink(self, path: str) -> None:
         folder, name = self._parent(path)
-        if not isinstance(folder.entries.get(name), _Folder):
-            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
         del folder.entries[name]
         folder.changes.append(("remove", name, None))
 

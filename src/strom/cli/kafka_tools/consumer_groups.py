@@ -44,10 +44,6 @@ TARGETS = (
     "from_file",
 )
 _ANY = "any"
-_EXCEPTIONS = {
-    "NON_EMPTY_GROUP": "GroupNotEmptyException: The group is not empty.",
-    "GROUP_ID_NOT_FOUND": "GroupIdNotFoundException: The group id does not exist.",
-}
 _PREFIX = "org.apache.kafka.common.errors."
 _JAVA = {
     ErrorCode.GROUP_ID_NOT_FOUND: (
@@ -208,10 +204,8 @@ def _delete(connection: CliConnection, admin: GroupAdmin, options: dict[str, Any
             admin.delete(name)
             deleted.append(name)
         except kafka_exceptions() as error:
-            kind = error_name(error)
-            failed[name] = (
-                _PREFIX + _EXCEPTIONS[kind] if kind in _EXCEPTIONS else kafka_reason(error)
-            )
+            java = _JAVA.get(getattr(ErrorCode, error_name(error), ErrorCode.NONE))
+            failed[name] = f"{_PREFIX}{java[0]}: {java[1]}" if java else kafka_reason(error)
     names = ", ".join(f"'{name}'" for name in deleted)
     if not failed:
         click.echo(f"Deletion of requested consumer groups ({names}) was successful.")

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from strom.connect.runtime.worker import ConnectWorker
 from strom.metrics.connect import STATES, TASKS, WORKER, TaskReading
 from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.tables import TableCollector
 
 
-def make_worker_metrics(worker: ConnectWorker) -> MetricsRegistry:
+def make_worker_metrics(worker: ConnectWorker, requests: HttpStats) -> MetricsRegistry:
     """Make the metrics of a worker and its tasks; other workers expose their own."""
 
     def read_states() -> Iterator[tuple[str, int, str, int]]:
@@ -22,6 +23,5 @@ def make_worker_metrics(worker: ConnectWorker) -> MetricsRegistry:
     def read_worker() -> Iterator[tuple[int, bool]]:
         yield len(worker.herder.runners()), worker.membership.holds_lease()
 
-    return MetricsRegistry(
-        [TableCollector({STATES: read_states, TASKS: read_tasks, WORKER: read_worker})]
-    )
+    tables = {STATES: read_states, TASKS: read_tasks, WORKER: read_worker, HTTP: requests.read}
+    return MetricsRegistry([TableCollector(tables)])

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from strom.http.application import HttpApplication, Scrape
+from strom.http.application import CountRequest, HttpApplication, Scrape
 from strom.http.errors import ErrorFormat, HttpError
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer, HttpThread
@@ -27,7 +27,11 @@ STOP_SECONDS = 5.0
 
 
 def make_app(
-    manifests: Manifests, engine: QueryEngine, guard: Guard, metrics: Scrape | None = None
+    manifests: Manifests,
+    engine: QueryEngine,
+    guard: Guard,
+    metrics: Scrape | None = None,
+    count: CountRequest = lambda route, method, status, seconds: None,
 ) -> HttpApplication:
     """The ASGI application of the serving API."""
     from starlette.responses import JSONResponse
@@ -57,7 +61,9 @@ def make_app(
         EncodedRoute("/views/{name}", _cancellable(view)),
         EncodedRoute("/query", _cancellable(query)),
     ]
-    return HttpApplication(make_router(routes), guard=guard, errors=ERRORS, metrics=metrics)
+    return HttpApplication(
+        make_router(routes), guard=guard, errors=ERRORS, metrics=metrics, count=count
+    )
 
 
 def _translate(error: Exception) -> HttpError | None:
@@ -139,8 +145,10 @@ class ServingServer:
         listener: HttpListener,
         allowed_hosts: Sequence[str] = (),
         metrics: Scrape | None = None,
+        count: CountRequest = lambda route, method, status, seconds: None,
     ) -> None:
-        app = make_app(manifests, engine, Guard.create(listener.host, allowed_hosts), metrics)
+        guard = Guard.create(listener.host, allowed_hosts)
+        app = make_app(manifests, engine, guard, metrics, count)
         self._listener = listener
         self._http = HttpThread(HttpServer(app, self._listener), "http")
         self._engine = engine

@@ -6,10 +6,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from strom.http.application import HttpApplication, respond
+from strom.http.application import ROUTE, HttpApplication, respond
 from strom.http.guard import Guard
 from strom.http.routing import EncodedRoute, make_router
 from strom.metrics.exposition import Rendered
+from strom.metrics.http import HttpStats
 from strom.registry.measurements import make_registry_metrics
 from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
@@ -53,7 +54,8 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
     def not_ready() -> str | None:
         return None if registry.log.failure is None else "The topic of schemas is not followed."
 
-    metrics = make_registry_metrics(registry)
+    requests = HttpStats("registry")
+    metrics = make_registry_metrics(registry, requests)
 
     async def scrape(accept: str) -> Rendered:
         # Not on the event loop: the state is locked as long as a compatibility check takes.
@@ -65,6 +67,7 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
         errors=ERRORS,
         not_ready=not_ready,
         metrics=scrape,
+        count=requests.count,
     )
 
 
@@ -85,6 +88,7 @@ class RenderedSchemas:
         if body is None:
             await self._app(scope, receive, send)
             return
+        scope[ROUTE] = f"{self.PREFIX}{{id}}"
         await respond(send, 200, body, CONTENT_TYPE)
 
     def _find(self, scope: "Scope") -> bytes | None:

@@ -6,7 +6,16 @@ from typing import Any
 
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
-from strom.http.application import Asgi, HttpApplication, Scope, Scrape, Send, respond
+from strom.http.application import (
+    ROUTE,
+    Asgi,
+    CountRequest,
+    HttpApplication,
+    Scope,
+    Scrape,
+    Send,
+    respond,
+)
 from strom.http.authentication import BasicLogin
 from strom.http.errors import ErrorFormat, HttpError, phrase_of
 from strom.http.guard import Guard
@@ -16,7 +25,7 @@ from strom.http.server import HttpListener, HttpServer
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.errors import QueueError, Reason
 from strom.server.loopback import may_log_in
-from strom.server.management.calls import ManagementCalls, ManagementRequest
+from strom.server.management.calls import ManagementCalls, ManagementRequest, route_of
 from strom.server.process_limits import ConnectionSlots
 from strom.wire.amqp.protocol import AmqpError
 
@@ -32,6 +41,7 @@ def make_server(
     settings: BrokerSettings,
     slots: ConnectionSlots,
     metrics: Scrape | None = None,
+    count: CountRequest = lambda route, method, status, seconds: None,
 ) -> HttpServer:
     """Bind the port; UserError if it is in use."""
     login = BasicLogin(settings.amqp_user, settings.amqp_password, "strom queues", may_log_in)
@@ -43,6 +53,7 @@ def make_server(
         errors=ERRORS,
         authenticate=login,
         metrics=metrics,
+        count=count,
     )
     listener = HttpListener(
         settings.host,
@@ -70,8 +81,9 @@ ERRORS = ErrorFormat(
 
 def _make_endpoint(calls: ManagementCalls) -> Asgi:
     async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-        body = await read_body(receive)
-        request = ManagementRequest(scope["method"], split_path(scope["path"]), body)
+        path = split_path(scope["path"])
+        scope[ROUTE] = route_of(path)
+        request = ManagementRequest(scope["method"], path, await read_body(receive))
         status, value = await calls.handle(request)
         written = b"" if value is None else await _to_json(value)
         await respond(send, status, written, headers=_ENCODED_HEADERS)

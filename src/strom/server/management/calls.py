@@ -41,6 +41,10 @@ MAX_GET_BYTES = 16 * 1024 * 1024
 """The size at which a response gets no more messages, even if more were requested."""
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
+_RESOURCES = frozenset(
+    f"api/{one}"
+    for one in ("overview", "whoami", "vhosts", "exchanges", "queues", "bindings", "definitions")
+)
 _KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
 
 
@@ -357,6 +361,12 @@ class ManagementCalls:
 
     def _queue(self, vhost: str, name: str) -> Queue:
         return self._vhost(vhost).queue(name)
+
+
+def route_of(path: tuple[str, ...]) -> str | None:
+    """The resource of a path, for metrics: without the names of queues and the like."""
+    resource = "/".join(path[:2])
+    return f"/{resource}" if resource in _RESOURCES else None
 
 
 def _no_such_call() -> HttpError:

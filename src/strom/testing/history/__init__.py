@@ -1,8 +1,7 @@
 """A checker of client histories, after Jepsen's checker for Kafka."""
 
-from strom.testing.history.anomalies import KAFKA_ALLOWS, Anomaly
 from strom.testing.history.checking import check_history
-from strom.testing.history.findings import Finding, HistoryError, Verdict
+from strom.testing.history.findings import KAFKA_ALLOWS, Anomaly, Finding, HistoryError, Verdict
 from strom.testing.history.operations import (
     NEVER,
     Commit,

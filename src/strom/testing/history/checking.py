@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from strom.testing.history.anomalies import KAFKA_ALLOWS, Anomaly
 from strom.testing.history.contents import check_contents
 from strom.testing.history.dependencies import check_dependencies
 from strom.testing.history.facts import Facts
-from strom.testing.history.findings import Verdict
+from strom.testing.history.findings import KAFKA_ALLOWS, Anomaly, Verdict
 from strom.testing.history.group_work import check_groups
 from strom.testing.history.operations import Operation
 from strom.testing.history.orderliness import check_orderliness

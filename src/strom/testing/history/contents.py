@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from strom.testing.history.anomalies import Anomaly
 from strom.testing.history.facts import Facts, SentBy
-from strom.testing.history.findings import Verdict
+from strom.testing.history.findings import Anomaly, Verdict
 from strom.testing.history.operations import Key, Outcome, Read, Value
 
 

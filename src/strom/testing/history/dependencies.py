@@ -7,13 +7,11 @@ cycles. The third type, the order of records by offset, may: transactions write 
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from strom.testing.history.anomalies import Anomaly
-from strom.testing.history.components import components
 from strom.testing.history.facts import Facts
-from strom.testing.history.findings import Verdict
+from strom.testing.history.findings import Anomaly, Verdict
 from strom.testing.history.operations import NEVER, Outcome, Send
 
 _TRIED = 30
@@ -168,3 +166,53 @@ def _report(
                 for earlier, later in steps
             ]
             verdict.add(anomaly, "; ".join(edges), operations)
+
+
+def components(after: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The strongly connected components of a graph, by Tarjan's algorithm.
+
+    Without recursion, because chains may be long.
+    """
+    unseen = -1
+    order = [unseen] * len(after)
+    low = [0] * len(after)
+    on_stack = bytearray(len(after))
+    stack: list[int] = []
+    count = 0
+    for root in range(len(after)):
+        if order[root] != unseen:
+            continue
+        path = [(root, iter(after[root]))]
+        order[root] = low[root] = count
+        count += 1
+        stack.append(root)
+        on_stack[root] = True
+        while path:
+            node, following = path[-1]
+            for other in following:
+                if order[other] == unseen:
+                    order[other] = low[other] = count
+                    count += 1
+                    stack.append(other)
+                    on_stack[other] = True
+                    path.append((other, iter(after[other])))
+                    break
+                if on_stack[other]:
+                    low[node] = min(low[node], order[other])
+            else:
+                path.pop()
+                if path:
+                    parent = path[-1][0]
+                    low[parent] = min(low[parent], low[node])
+                if low[node] == order[node]:
+                    yield _unwind(stack, on_stack, node)
+
+
+def _unwind(stack: list[int], on_stack: bytearray, root: int) -> list[int]:
+    found = []
+    while True:
+        node = stack.pop()
+        on_stack[node] = False
+        found.append(node)
+        if node == root:
+            return found

@@ -3,9 +3,8 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-from strom.testing.history.anomalies import Anomaly
 from strom.testing.history.facts import Facts
-from strom.testing.history.findings import Verdict
+from strom.testing.history.findings import Anomaly, Verdict
 from strom.testing.history.operations import Commit, Key, OffsetFetch, Operation, Outcome, Owns
 
 _NOTHING = -1

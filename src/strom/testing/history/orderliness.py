@@ -2,9 +2,8 @@
 
 from collections import defaultdict
 
-from strom.testing.history.anomalies import Anomaly
 from strom.testing.history.facts import Facts
-from strom.testing.history.findings import Verdict
+from strom.testing.history.findings import Anomaly, Verdict
 from strom.testing.history.operations import Key, Operation, Outcome, Read, Send
 
 

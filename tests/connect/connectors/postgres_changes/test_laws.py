@@ -59,14 +59,12 @@ class TestChangesAfterASnapshot(ChangesLaws):
     def test_offsets_are_json_and_lead_on_from_every_single_record(self, tmp_path: Path) -> None:
         """But a snapshot that was not finished begins anew, which is what can be promised."""
         self.seed(tmp_path, range(6))
-        first = self._driver(tmp_path)
-        records = first.read(6, deliver=False)
-        first.stop()
+        with self._running(tmp_path) as first:
+            records = first.read(6, deliver=False)
         offsets = StoredOffsets()
         offsets.keep(records[:4])
-        second = self._driver(tmp_path, offsets)
-        self._same(second.read(6), range(6))
-        second.stop()
+        with self._running(tmp_path, offsets) as second:
+            self._same(second.read(6), range(6))
 
 
 class TestChangesFromASlotThatWaits(ChangesLaws):

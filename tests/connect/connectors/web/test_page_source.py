@@ -84,12 +84,9 @@ class TestWebPageSource(SourceLaws):
 
     def test_what_is_there_comes_out_once_and_in_order(self, tmp_path):
         self.seed(tmp_path, range(25))
-        driver = self._driver(tmp_path)
-        try:
+        with self._running(tmp_path) as driver:
             self._same(driver.read(25), range(25))
             assert [record for _ in range(60) for record in driver.poll()] == []
-        finally:
-            driver.stop()
 
 
 def started(web, offsets=None, **settings):

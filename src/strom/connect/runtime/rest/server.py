@@ -10,11 +10,13 @@ from strom.http.application import HttpApplication
 from strom.http.guard import Guard
 from strom.http.routing import make_router
 from strom.http.server import HttpListener, HttpServer, HttpThread
+from strom.metrics.http import HttpStats
 
 
 def make_app(worker: ConnectWorker) -> HttpApplication:
     """Make the interface of a worker, for any ASGI server."""
     settings, commands = worker.settings, Commands(worker)
+    requests = HttpStats("connect")
 
     def not_ready() -> str | None:
         return None if worker.membership.holds_lease() else "The worker has not joined its group."
@@ -26,7 +28,8 @@ def make_app(worker: ConnectWorker) -> HttpApplication:
         ),
         errors=make_error_format(worker.secrets.hide),
         not_ready=not_ready,
-        metrics=make_worker_metrics(worker).scrape,
+        metrics=make_worker_metrics(worker, requests).scrape,
+        count=requests.count,
     )
 
 
