@@ -14,13 +14,14 @@ def to_json(value: Any) -> str:
     """
     try:
         return json.dumps(
-            value, default=_plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+            value, default=to_plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False
         )
     except (TypeError, RecursionError) as error:
         raise ValueError(f"it cannot be written as JSON: {error}") from None
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """What JSON has in place of a value that it cannot hold; TypeError if there is nothing."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, date | time | datetime):

@@ -1,8 +1,17 @@
 """The records that an at-least-once sink need not send again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
-from strom.connect.api import SinkContext, SinkRecord, TopicPartition
+from strom.connect.api import (
+    ConnectorSettings,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
+
+S = TypeVar("S", bound=ConnectorSettings)
 
 
 class SentSinceFlush:
@@ -50,3 +59,19 @@ class SentSinceFlush:
         """Clear all marks after a flush."""
         self._next.clear()
         self._apart.clear()
+
+
+class UnbufferedSinkTask(SinkTask[S]):
+    """A task whose `put` returns when the external system has the records, so that `flush` is free."""
+
+    def __init__(self, settings: S, context: SinkContext) -> None:
+        super().__init__(settings, context)
+        self._sent = SentSinceFlush()
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Start from the group's offsets; of a recreated topic, nothing counts as sent."""
+        self._sent.open(partitions, self.context)
+        return {}
+
+    def flush(self) -> None:
+        self._sent.clear()

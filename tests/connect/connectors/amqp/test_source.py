@@ -200,6 +200,7 @@ def test_queues_are_shared_among_tasks():
     ("wrong", "name"),
     [
         ({"url": "http://x"}, "url"),
+        ({"url": "amqp://h:port/"}, "url"),
         ({"url": "amqp://u:secret@h/"}, "url"),
         ({"quues": "q"}, "quues"),
         ({"prefetch": "70000"}, "prefetch"),

@@ -26,9 +26,8 @@ from strom.connect.api import (
     SinkRecord,
     SourceRecord,
 )
-from strom.connect.connectors.mongo.settings import MongoSinkSettings, MongoSourceSettings
-from strom.connect.connectors.mongo.sink import MongoSinkTask, to_document
-from strom.connect.connectors.mongo.source import MongoSourceTask
+from strom.connect.connectors.mongo.sink import MongoSinkSettings, MongoSinkTask, to_document
+from strom.connect.connectors.mongo.source import MongoSourceSettings, MongoSourceTask
 from tools import mongo
 
 NOWHERE = "mongodb://127.0.0.1:1/?directConnection=true"

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+import pika
+from pika import exceptions
+
 from strom.connect.api import ConnectError, ConnectorSettings, RetriableError
 from strom.connect.connectors.setting_forms import integer, secret, string
 
@@ -35,16 +38,15 @@ class AmqpConnectionSettings(ConnectorSettings):
             return {"url": f"Invalid URL {self.url}: use amqp://host:port/virtual-host."}
         if parts.password is not None:
             return {"url": "The URL must not contain a password: use the setting password."}
+        try:
+            self.parameters()
+        except ValueError as error:
+            return {"url": f"Invalid URL {self.url}: {error}"}
         return {}
 
     def parameters(self) -> Any:
         """The connection parameters for pika."""
-        import pika
-
-        try:
-            parameters = pika.URLParameters(self.url)
-        except ValueError as error:
-            raise ConnectError(f"Invalid URL {self.url}: {error}") from None
+        parameters = pika.URLParameters(self.url)
         parameters.credentials = pika.PlainCredentials(self.user, self.password)
         parameters.heartbeat = self.heartbeat_s
         parameters.connection_attempts = 1
@@ -56,8 +58,6 @@ class AmqpConnectionSettings(ConnectorSettings):
 
 def to_connect_error(error: BaseException, url: str) -> ConnectError:
     """The error to raise for an error of pika's; everything but a few is retriable."""
-    from pika import exceptions
-
     hopeless = (
         exceptions.AuthenticationError,
         exceptions.ProbableAuthenticationError,

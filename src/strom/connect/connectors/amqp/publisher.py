@@ -8,6 +8,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pika
+
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.amqp.connection import (
     CONNECT_S,
@@ -64,8 +66,6 @@ class Publisher:
     """A connection with one channel in confirm mode."""
 
     def __init__(self, settings: AmqpConnectionSettings, *, mandatory: bool, wait_s: float) -> None:
-        import pika
-
         self._url = settings.url
         self._mandatory = mandatory
         self._wait_s = wait_s

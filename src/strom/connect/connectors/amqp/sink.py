@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pika
+
 from strom.connect.api import (
-    ConnectError,
     PoisonRecord,
     RetriableError,
     SinkConnector,
     SinkContext,
     SinkRecord,
-    SinkTask,
-    TopicPartition,
 )
 from strom.connect.connectors.amqp.connection import AmqpConnectionSettings
 from strom.connect.connectors.amqp.properties import from_headers
@@ -24,7 +23,7 @@ from strom.connect.connectors.amqp.publisher import (
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
-from strom.connect.connectors.sent_since_flush import SentSinceFlush
+from strom.connect.connectors.sent_since_flush import UnbufferedSinkTask
 from strom.connect.connectors.setting_forms import boolean, choice, integer, string
 
 PERSISTENT = 2
@@ -58,22 +57,16 @@ class AmqpSinkSettings(AmqpConnectionSettings):
         return problems
 
 
-class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
+class AmqpSinkTask(UnbufferedSinkTask[AmqpSinkSettings]):
     """Publishes records, and returns when the broker has confirmed them."""
 
     def __init__(self, settings: AmqpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._template = RecordTemplate(settings.routing_key)
         self._publisher: Publisher | None = None
-        self._sent = SentSinceFlush()
 
     def start(self) -> None:
         self._connected()
-
-    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Start from the group's offsets; of a recreated topic, nothing counts as sent."""
-        self._sent.open(partitions, self.context)
-        return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         places = [n for n, record in enumerate(records) if record not in self._sent]
@@ -99,10 +92,6 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
             )
         self._sent.note_all(records)
 
-    def flush(self) -> None:
-        """Nothing to do: `put` returns when everything is confirmed."""
-        self._sent.clear()
-
     def stop(self) -> None:
         if self._publisher is not None:
             self._publisher.close()
@@ -124,8 +113,6 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         self._sent.note_apart(records[places[number]] for number in taken)
 
     def _message(self, record: SinkRecord, place: int) -> OutgoingMessage:
-        import pika
-
         try:
             properties, headers = from_headers(record.headers)
             body, content_type = _body(record.value)
@@ -161,11 +148,3 @@ class AmqpSink(SinkConnector[AmqpSinkSettings]):
 
     settings_class = AmqpSinkSettings
     task_class = AmqpSinkTask
-
-    def check(self) -> Mapping[str, str]:
-        """Check that the URL can be parsed."""
-        try:
-            self.settings.parameters()
-        except ConnectError as error:
-            return {"url": str(error)}
-        return {}

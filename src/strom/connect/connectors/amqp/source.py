@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pika
+from pika.exceptions import AMQPError
+
 from strom.connect.api import (
-    ConnectError,
     PoisonRecord,
     RetriableError,
     Schema,
@@ -87,8 +89,6 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         if self._poison is not None:
             poison, self._poison = self._poison, None
             raise poison
-        from pika.exceptions import AMQPError
-
         try:
             if self._connection is None:
                 self._connect()
@@ -112,8 +112,6 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Acknowledge the messages up to these offsets."""
-        from pika.exceptions import AMQPError
-
         for partition, offset in offsets:
             # Delivery tags of an earlier connection are invalid: its messages are redelivered.
             if offset.get("session") == self._session:
@@ -127,9 +125,6 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         self._disconnect()
 
     def _connect(self) -> None:
-        import pika
-        from pika.exceptions import AMQPError
-
         try:
             self._connection = pika.BlockingConnection(self.settings.parameters())
             self._session = next(_sessions)
@@ -156,8 +151,6 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         self._cancelled = queue
 
     def _disconnect(self) -> None:
-        from pika.exceptions import AMQPError
-
         connection, self._connection = self._connection, None
         self._arrived.clear()
         self._channels.clear()
@@ -232,14 +225,6 @@ class AmqpSource(SourceConnector[AmqpSourceSettings]):
     settings_class = AmqpSourceSettings
     task_class = AmqpSourceTask
     exactly_once = False  # an acknowledged message cannot be read again
-
-    def check(self) -> Mapping[str, str]:
-        """Check that the URL can be parsed."""
-        try:
-            self.settings.parameters()
-        except ConnectError as error:
-            return {"url": str(error)}
-        return {}
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Assign the queues to tasks; each queue has one consumer, which preserves its order."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from strom.connect.api import ConnectError, Schema, StoredPosition, TopicPartition
 from strom.connect.connectors.databases.address import SQLITE, Address
@@ -81,7 +81,11 @@ class Fenced(ConnectError):
 
 
 class Database(ABC):
-    """One connection to one database. Not thread-safe."""
+    """One connection to one database, and its catalog. Not thread-safe."""
+
+    cursors: "CursorDialect"
+    rows: "RowWriter"
+    positions: "PositionTable"
 
     @abstractmethod
     def open(self) -> None:
@@ -91,16 +95,14 @@ class Database(ABC):
     def close(self) -> None:
         """Disconnect; does nothing if not connected."""
 
-    def quote(self, name: str) -> str:
-        """A name quoted for statements."""
-        return '"' + name.replace('"', '""') + '"'
-
-    def quote_table(self, table: TableId) -> str:
-        """A table's name quoted for statements."""
-        name = self.quote(table.name)
-        return f"{self.quote(table.schema)}.{name}" if table.schema else name
-
-    # Reading
+    @contextmanager
+    def connected(self) -> Iterator[Self]:
+        """Connect for a while."""
+        try:
+            self.open()
+            yield self
+        finally:
+            self.close()
 
     @abstractmethod
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
@@ -114,9 +116,63 @@ class Database(ABC):
     def query_columns(self, query: str) -> tuple[Column, ...]:
         """The columns that a query returns."""
 
-    @abstractmethod
+    def quote(self, name: str) -> str:
+        """A name quoted for statements."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def quote_table(self, table: TableId) -> str:
+        """A table's name quoted for statements."""
+        name = self.quote(table.name)
+        return f"{self.quote(table.schema)}.{name}" if table.schema else name
+
     def selected(self, expression: str) -> str:
         """The expression for the select list whose values `Column.parse` reads."""
+        return expression
+
+    @abstractmethod
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows that a statement returns."""
+
+    @abstractmethod
+    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
+        """The rows of a statement in chunks, all of one snapshot."""
+
+    @abstractmethod
+    def execute(self, statement: str) -> None:
+        """Run a statement that returns nothing."""
+
+    @abstractmethod
+    def execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+        """Run a statement for each row, one after the other."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start a transaction of this connection."""
+
+    def commit(self) -> None:
+        """Commit the transaction: everything is durable.
+
+        If the server becomes unavailable meanwhile, the outcome is unknown.
+        """
+        self.execute("COMMIT")
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """Roll the transaction back. Does nothing without a transaction or connection."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+
+class CursorDialect(ABC):
+    """How a source's statements compare columns with its cursor and with the time."""
 
     @abstractmethod
     def parameter(self, number: int, type_name: str) -> str:
@@ -141,40 +197,15 @@ class Database(ABC):
     def position_at(self, moment: datetime, type_name: str) -> Any:
         """A cursor for a column of times: the rows from this moment on are behind it."""
 
-    @abstractmethod
-    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows that a statement returns."""
+
+class RowWriter(ABC):
+    """Writes rows one after the other; a database may have a faster way for many distinct ones."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     @abstractmethod
-    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
-        """The rows of a statement in chunks, all of one snapshot."""
-
-    # Writing
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Start a transaction of this connection."""
-
-    @abstractmethod
-    def commit(self) -> None:
-        """Commit the transaction: everything is durable."""
-
-    @abstractmethod
-    def rollback(self) -> None:
-        """Roll the transaction back. Does nothing without a transaction or connection."""
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.begin()
-        try:
-            yield
-            self.commit()
-        except BaseException:
-            self.rollback()
-            raise
-
-    @abstractmethod
-    def column_type(self, column: NewColumn) -> str:
+    def column_type(self, schema: Schema) -> str:
         """The type of a new column for such values."""
 
     @abstractmethod
@@ -182,14 +213,13 @@ class Database(ABC):
         """The conversion of a record's value for this column; None: no conversion."""
 
     @abstractmethod
-    def execute(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
+    def placeholders(self, columns: Sequence[Column]) -> list[str]:
+        """The parameters of a statement for a row's values."""
 
-    @abstractmethod
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """Insert rows; the database rejects existing keys."""
+        self._database.execute_many(self._insert_values(table, columns), rows)
 
-    @abstractmethod
     def upsert(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
@@ -197,20 +227,54 @@ class Database(ABC):
 
         `distinct`: no two rows have the same key. Otherwise they are applied one after the other.
         """
+        statement = f"{self._insert_values(table, columns)} {self._on_conflict(columns)}"
+        self._database.execute_many(statement, rows)
 
-    @abstractmethod
     def update(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
         """Update the rows whose key exists; `distinct` as for `upsert`."""
+        changed, same_key = self._comparisons(columns, self.placeholders(columns))
+        if changed:
+            name = self._database.quote_table(table)
+            self._database.execute_many(f"UPDATE {name} SET {changed} WHERE {same_key}", rows)
 
-    @abstractmethod
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
         """Delete the rows with these keys; `distinct` as for `upsert`."""
+        _, same_key = self._comparisons(columns, self.placeholders(columns))
+        name = self._database.quote_table(table)
+        self._database.execute_many(f"DELETE FROM {name} WHERE {same_key}", rows)
 
-    # Positions
+    def _insert_into(self, table: TableId, columns: Sequence[Column]) -> str:
+        names = ", ".join(self._database.quote(column.name) for column in columns)
+        return f"INSERT INTO {self._database.quote_table(table)} ({names})"
+
+    def _insert_values(self, table: TableId, columns: Sequence[Column]) -> str:
+        values = ", ".join(self.placeholders(columns))
+        return f"{self._insert_into(table, columns)} VALUES ({values})"
+
+    def _on_conflict(self, columns: Sequence[Column]) -> str:
+        quote = self._database.quote
+        keys = ", ".join(quote(column.name) for column in columns if column.key)
+        new = [f"EXCLUDED.{quote(column.name)}" for column in columns]
+        changed, _ = self._comparisons(columns, new)
+        return f"ON CONFLICT ({keys}) {f'DO UPDATE SET {changed}' if changed else 'DO NOTHING'}"
+
+    def _comparisons(
+        self, columns: Sequence[Column], values: Sequence[str], alias: str = ""
+    ) -> tuple[str, str]:
+        """The assignments of values to the columns beside the key, and the condition for the key."""
+        named = [(self._database.quote(one.name), one.key) for one in columns]
+        pairs = list(zip(named, values, strict=True))
+        changed = [f"{name} = {value}" for (name, key), value in pairs if not key]
+        same_key = [f"{alias}{name} = {value}" for (name, key), value in pairs if key]
+        return ", ".join(changed), " AND ".join(same_key)
+
+
+class PositionTable(ABC):
+    """The table in which a sink stores its offsets (`POSITIONS`), in the transaction of its rows."""
 
     @abstractmethod
     def claim(
@@ -219,9 +283,9 @@ class Database(ABC):
         """Make the caller the owner of these partitions; the previous owner is fenced."""
 
     @abstractmethod
-    def lock_positions(
+    def lock(
         self, connector: str, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Claim]:
+    ) -> dict[TopicPartition, Claim]:
         """Within a transaction: lock these positions until it ends."""
 
     @abstractmethod

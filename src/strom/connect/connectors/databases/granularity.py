@@ -8,13 +8,13 @@ from strom.connect.api import Schema
 from strom.connect.api.schema import INT64, STRING, TIMESTAMP_NAME
 from strom.connect.connectors.databases.dialect import Column
 from strom.connect.connectors.databases.postgres_types import optional
+from strom.connect.logical_values import UTC_EPOCH
 
 LOGICAL: Final = "connect_logical"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _micros(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return (moment - UTC_EPOCH) // timedelta(microseconds=1)
 
 
 def _iso(moment: datetime) -> str:

@@ -3,28 +3,24 @@
 ValueError and TypeError mean that a value cannot be converted.
 """
 
-import base64
 import json
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 from strom.connect.connectors.databases.time_zones import from_wall_clock
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_MS: Final = 24 * 60 * 60 * 1000
+from strom.connect.connectors.plain_json import to_plain
+from strom.connect.logical_values import DAY_MS, UTC_EPOCH, time_to_millis
 
 
 def to_whole(value: Any) -> int:
     """An integer; times become milliseconds and dates days since the epoch."""
     if isinstance(value, datetime):
-        return (value - _EPOCH) // timedelta(milliseconds=1)
+        return (value - UTC_EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, date):
-        return value.toordinal() - _EPOCH.toordinal()
+        return value.toordinal() - UTC_EPOCH.toordinal()
     if isinstance(value, time):
-        return (
-            (value.hour * 60 + value.minute) * 60 + value.second
-        ) * 1000 + value.microsecond // 1000
+        return time_to_millis(value)
     whole = int(value)
     if isinstance(value, float | Decimal) and whole != value:
         raise ValueError(f"{value} is not an integer")
@@ -33,6 +29,12 @@ def to_whole(value: Any) -> int:
 
 def to_float(value: Any) -> float:
     return float(value)
+
+
+def to_boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        return {"true": True, "t": True, "false": False, "f": False}[value.lower()]
+    return bool(value)
 
 
 def to_timestamp(value: Any, zone: tzinfo = UTC) -> datetime:
@@ -47,7 +49,7 @@ def to_timestamp(value: Any, zone: tzinfo = UTC) -> datetime:
     elif isinstance(value, str):
         moment = datetime.fromisoformat(value)
     else:
-        moment = _EPOCH + timedelta(milliseconds=value)
+        moment = UTC_EPOCH + timedelta(milliseconds=value)
     return from_wall_clock(moment, zone) if moment.tzinfo is None else moment
 
 
@@ -59,7 +61,7 @@ def to_date(value: Any) -> date:
         return value
     if isinstance(value, str):
         return date.fromisoformat(value[:10])
-    return _EPOCH.date() + timedelta(days=value)
+    return UTC_EPOCH.date() + timedelta(days=value)
 
 
 def to_time(value: Any) -> time:
@@ -68,19 +70,9 @@ def to_time(value: Any) -> time:
         return value
     if isinstance(value, str):
         return time.fromisoformat(value)
-    return (_EPOCH + timedelta(milliseconds=value % _DAY_MS)).time()
+    return (UTC_EPOCH + timedelta(milliseconds=value % DAY_MS)).time()
 
 
 def json_text(value: Any) -> str:
     """A structured value as JSON: decimals as strings, times as ISO 8601, bytes as base64."""
-    return json.dumps(value, default=_plain, ensure_ascii=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, date | time):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Decimal):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+    return json.dumps(value, default=to_plain, ensure_ascii=False)

@@ -59,7 +59,7 @@ class WritePlan:
             for column in self.columns
         ]
         self._converters = [
-            database.converter(column, schema)
+            database.rows.converter(column, schema)
             for column, schema in zip(self.columns, declared, strict=True)
         ]
         self.key_names = frozenset(column.name for column in self.columns if column.key)

@@ -1,29 +1,22 @@
-"""PostgreSQL: its catalog, the statements that read and write rows, and stored offsets."""
+"""PostgreSQL: its catalog, and the statements that read rows."""
 
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
-from strom.connect.api import ConnectError, RetriableError, Schema, StoredPosition, TopicPartition
+from strom.connect.api import RetriableError
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.databases.dialect import (
     POSITIONS,
-    Claim,
     Column,
-    NewColumn,
+    CursorDialect,
     Row,
     TableId,
 )
 from strom.connect.connectors.databases.postgres_session import PostgresSession
 from strom.connect.connectors.databases.postgres_types import TypeInfo, mapped, optional
-from strom.connect.connectors.databases.postgres_values import (
-    column_type,
-    converter,
-    is_copied_as_text,
-    is_wall_clock,
-    key_identity,
-)
+from strom.connect.connectors.databases.postgres_values import is_wall_clock, key_identity
+from strom.connect.connectors.databases.postgres_writing import PostgresPositions, PostgresRows
 from strom.connect.connectors.databases.time_zones import settled_wall_clock
 
 _COLUMNS: Final = """
@@ -63,47 +56,21 @@ WHERE c.relkind::text = ANY($1) AND NOT c.relispartition AND c.relpersistence <>
   AND c.relname <> $2
 ORDER BY 1, 2
 """
-_CREATE_POSITIONS: Final = f"""
-CREATE TABLE IF NOT EXISTS {POSITIONS} (
-    connector text, topic text, part int, next_offset bigint, epoch bigint NOT NULL,
-    topic_id text, PRIMARY KEY (connector, topic, part))
-"""
-_HAS_TOPIC_ID: Final = """
-SELECT count(*) FROM pg_attribute
-WHERE attrelid = to_regclass($1) AND attname = 'topic_id' AND NOT attisdropped
-"""
-_ADD_TOPIC_ID: Final = f"ALTER TABLE {POSITIONS} ADD COLUMN IF NOT EXISTS topic_id text"
-_CLAIM: Final = f"""
-INSERT INTO {POSITIONS} AS p (connector, topic, part, epoch)
-SELECT $1, topic, part, 1 FROM unnest($2::text[], $3::int[]) AS wanted(topic, part) ORDER BY 2, 3
-ON CONFLICT (connector, topic, part) DO UPDATE SET epoch = p.epoch + 1
-RETURNING topic, part, next_offset, epoch, topic_id
-"""
-_LOCK: Final = f"""
-SELECT topic, part, next_offset, epoch, topic_id FROM {POSITIONS}
-WHERE connector = $1 AND (topic, part) IN (SELECT * FROM unnest($2::text[], $3::int[]))
-ORDER BY topic, part FOR UPDATE
-"""
-_STORE: Final = f"""
-UPDATE {POSITIONS} p SET next_offset = new.next_offset, topic_id = new.topic_id
-FROM unnest($2::text[], $3::int[], $4::bigint[], $5::text[])
-    AS new(topic, part, next_offset, topic_id)
-WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
-"""
 
 
 class Postgres(PostgresSession):
     """One connection to a PostgreSQL database."""
+
+    rows: PostgresRows
 
     def __init__(self, address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> None:
         super().__init__(address)
         self._numeric_mapping = numeric_mapping
         self._zone = zone
         """The time zone of timestamps without time zone."""
-        self._filled: set[str] = set()
-        """The temporary tables that this transaction has put rows into."""
-
-    # Reading
+        self.cursors = PostgresCursors(self, zone)
+        self.rows = PostgresRows(self, zone)
+        self.positions = PostgresPositions(self)
 
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
         """All tables of users."""
@@ -151,31 +118,6 @@ class Postgres(PostgresSession):
         """Cast to text, which postgres_types parses."""
         return f"({expression})::text"
 
-    def parameter(self, number: int, type_name: str) -> str:
-        """Cast from text by the server: nothing is lost in between."""
-        return f"${number}::text::{type_name}"
-
-    def given(self, value: Any) -> str:
-        """As text, the type of every parameter."""
-        return str(value)
-
-    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
-        """The condition by the server's clock."""
-        if self._zone is UTC or not is_wall_clock(type_name):
-            return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
-        ((now,),) = self.read("SELECT now()")
-        latest = settled_wall_clock(now - timedelta(milliseconds=delay_ms), self._zone)
-        return f"({expression}) < '{latest.isoformat(' ')}'::timestamp"
-
-    def is_wall_clock(self, type_name: str) -> bool:
-        """Whether it is a timestamp without time zone."""
-        return is_wall_clock(type_name)
-
-    def position_at(self, moment: datetime, type_name: str) -> str:
-        """The earliest time that rows of this moment or later can have."""
-        zone = self._zone if is_wall_clock(type_name) else UTC
-        return settled_wall_clock(moment, zone).isoformat(" ")
-
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
         """Read through a cursor, in a new transaction if there is none."""
         begun = not self._connection.is_in_transaction()
@@ -191,214 +133,40 @@ class Postgres(PostgresSession):
         if begun:
             self.rollback()
 
-    # Writing
-
     def begin(self) -> None:
         super().begin()
-        self._filled.clear()
-
-    def column_type(self, column: NewColumn) -> str:
-        return column_type(column.schema)
-
-    def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
-        return converter(column.type, schema, self._zone)
-
-    def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Insert by COPY, directly into the table if its types allow."""
-        if not any(is_copied_as_text(column.type) for column in columns):
-            self._copy(table.name, columns, rows, table.schema)
-            return
-        batch = self._copied_batch(table, columns, rows)
-        names = ", ".join(self.quote(column.name) for column in columns)
-        self.execute(
-            f"INSERT INTO {self.quote_table(table)} ({names}) SELECT {self._cast(columns)} FROM {batch} s"
-        )
-
-    def upsert(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        """Upsert by COPY into a temporary table and one statement from there; or row by row."""
-        names = ", ".join(self.quote(column.name) for column in columns)
-        keys = ", ".join(self.quote(column.name) for column in columns if column.key)
-        changed = ", ".join(
-            f"{self.quote(column.name)} = EXCLUDED.{self.quote(column.name)}"
-            for column in columns
-            if not column.key
-        )
-        into = f"INSERT INTO {self.quote_table(table)} ({names})"
-        action = f"ON CONFLICT ({keys}) {f'DO UPDATE SET {changed}' if changed else 'DO NOTHING'}"
-        if not distinct:
-            values = ", ".join(_parameters(columns))
-            self._execute_many(f"{into} VALUES ({values}) {action}", rows)
-            return
-        batch = self._copied_batch(table, columns, rows)
-        self.execute(f"{into} SELECT {self._cast(columns)} FROM {batch} s {action}")
-
-    def update(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        """Update by COPY into a temporary table and one statement from there; or row by row."""
-        changed = [column for column in columns if not column.key]
-        if not changed:
-            return
-        if not distinct:
-            values = ", ".join(
-                f"{self.quote(column.name)} = {place}"
-                for column, place in zip(columns, _parameters(columns), strict=True)
-                if not column.key
-            )
-            self._execute_many(
-                f"UPDATE {self.quote_table(table)} SET {values} WHERE {self._given_key(columns)}",
-                rows,
-            )
-            return
-        batch = self._copied_batch(table, columns, rows)
-        values = ", ".join(
-            f"{self.quote(column.name)} = {self._cast([column])}" for column in changed
-        )
-        self.execute(
-            f"UPDATE {self.quote_table(table)} t SET {values} FROM {batch} s "
-            f"WHERE {self._same_key(columns)}"
-        )
-
-    def delete(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        """Delete by COPY of the keys into a temporary table and one statement; or row by row."""
-        if not distinct:
-            self._execute_many(
-                f"DELETE FROM {self.quote_table(table)} WHERE {self._given_key(columns)}", rows
-            )
-            return
-        batch = self._copied_batch(table, columns, rows)
-        self.execute(
-            f"DELETE FROM {self.quote_table(table)} t USING {batch} s WHERE {self._same_key(columns)}"
-        )
-
-    def _same_key(self, columns: Sequence[Column]) -> str:
-        return " AND ".join(
-            f"t.{self.quote(column.name)} = {self._cast([column])}"
-            for column in columns
-            if column.key
-        )
-
-    def _given_key(self, columns: Sequence[Column]) -> str:
-        return " AND ".join(
-            f"{self.quote(column.name)} = {place}"
-            for column, place in zip(columns, _parameters(columns), strict=True)
-            if column.key
-        )
-
-    def _cast(self, columns: Sequence[Column]) -> str:
-        return ", ".join(
-            f"s.{self.quote(column.name)}"
-            + (f"::{column.cast}" if is_copied_as_text(column.type) else "")
-            for column in columns
-        )
-
-    def _copied_batch(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-        """The name of a temporary table that holds the rows until the transaction ends."""
-        declared = ", ".join(
-            f"{self.quote(column.name)} {'text' if is_copied_as_text(column.type) else column.type}"
-            for column in columns
-        )
-        name = f"strom_batch_{zlib.crc32(f'{table} {declared}'.encode()):08x}"
-        self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} ({declared}) ON COMMIT DELETE ROWS")
-        if name in self._filled:
-            self.execute(f"TRUNCATE {name}")
-        self._filled.add(name)
-        self._copy(name, columns, rows)
-        return name
-
-    def _copy(
-        self, name: str, columns: Sequence[Column], rows: Sequence[Row], schema: str | None = None
-    ) -> None:
-        self._run(
-            lambda: self._connection.copy_records_to_table(
-                name,
-                schema_name=schema,
-                columns=[column.name for column in columns],
-                records=rows,
-            )
-        )
-
-    # Positions
-
-    def claim(
-        self, connector: str, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, Claim]:
-        """Become the owner; waits for a transaction of the previous owner, which takes effect."""
-        self.open()
-        self._make_positions()
-        return _claims(self.read(_CLAIM, (connector, *_apart(partitions))))
-
-    def _make_positions(self) -> None:
-        failure: ConnectError | None = None
-        for _ in range(2):
-            if self.read("SELECT to_regclass($1) IS NOT NULL", (POSITIONS,))[0][0]:
-                self._add_topic_id()
-                return
-            try:
-                self.execute(_CREATE_POSITIONS)
-            except ConnectError as error:
-                # Two tasks may create it at once; one of them gets an error that it exists.
-                failure = error
-        if failure is not None:
-            raise ConnectError(
-                f"The table {POSITIONS} for the sink's offsets cannot be created: {failure}"
-            ) from failure
-
-    def _add_topic_id(self) -> None:
-        """Upgrade a table of strom 0.1.0."""
-        if self.read(_HAS_TOPIC_ID, (POSITIONS,))[0][0]:
-            return
-        try:
-            self.execute(_ADD_TOPIC_ID)
-        except RetriableError:
-            raise
-        except ConnectError as error:
-            raise ConnectError(
-                f"The table {POSITIONS} needs a column for topic ids, which cannot be added: "
-                f"{error} Ask the table's owner to run: {_ADD_TOPIC_ID}"
-            ) from error
-
-    def lock_positions(
-        self, connector: str, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Claim]:
-        """Lock the rows of these partitions."""
-        return _claims(self.read(_LOCK, (connector, *_apart(partitions))))
-
-    def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
-        """Store the next offsets, in the same transaction as the rows."""
-        offsets = [position.offset for position in positions.values()]
-        topic_ids = [position.topic_id for position in positions.values()]
-        self.read(_STORE, (connector, *_apart(list(positions)), offsets, topic_ids))
+        self.rows.filled.clear()
 
 
-def _apart(partitions: Sequence[TopicPartition]) -> tuple[list[str], list[int]]:
-    return [one.topic for one in partitions], [one.partition for one in partitions]
+class PostgresCursors(CursorDialect):
+    """Cursors by the server's clock; values are passed as text, so that nothing is lost."""
 
+    def __init__(self, database: PostgresSession, zone: tzinfo) -> None:
+        self._database = database
+        self._zone = zone
 
-def _claims(rows: Sequence[Row]) -> dict[TopicPartition, Claim]:
-    return {
-        TopicPartition(topic, partition): Claim(next_offset, epoch, topic_id)
-        for topic, partition, next_offset, epoch, topic_id in rows
-    }
+    def parameter(self, number: int, type_name: str) -> str:
+        return f"${number}::text::{type_name}"
 
+    def given(self, value: Any) -> str:
+        return str(value)
 
-def _parameters(columns: Sequence[Column]) -> list[str]:
-    """The placeholders of a row's values, each with its column's type.
+    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
+        """The condition by the server's clock."""
+        if self._zone is UTC or not is_wall_clock(type_name):
+            return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
+        ((now,),) = self._database.read("SELECT now()")
+        latest = settled_wall_clock(now - timedelta(milliseconds=delay_ms), self._zone)
+        return f"({expression}) < '{latest.isoformat(' ')}'::timestamp"
 
-    Not as `varchar(3)`: PostgreSQL's casts silently truncate longer values.
-    """
-    return [
-        f"${number}::text::{column.cast}"
-        if is_copied_as_text(column.type)
-        else f"${number}"
-        if column.type.startswith("character")
-        else f"${number}::{column.type}"
-        for number, column in enumerate(columns, 1)
-    ]
+    def is_wall_clock(self, type_name: str) -> bool:
+        """Whether it is a timestamp without time zone."""
+        return is_wall_clock(type_name)
+
+    def position_at(self, moment: datetime, type_name: str) -> str:
+        """The earliest time that rows of this moment or later can have."""
+        zone = self._zone if is_wall_clock(type_name) else UTC
+        return settled_wall_clock(moment, zone).isoformat(" ")
 
 
 def _type_name(kind: Any) -> str:

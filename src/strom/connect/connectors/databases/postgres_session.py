@@ -108,10 +108,6 @@ class PostgresSession(Database):
         self.open()
         self.execute("BEGIN")
 
-    def commit(self) -> None:
-        """Commit; if the server becomes unavailable meanwhile, the outcome is unknown."""
-        self.execute("COMMIT")
-
     def rollback(self) -> None:
         """Roll back, or close the connection if that fails."""
         if self._connection is None or self._connection.is_closed():
@@ -124,6 +120,16 @@ class PostgresSession(Database):
     def execute(self, statement: str) -> None:
         self._run(lambda: self._connection.execute(statement))
 
-    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+    def execute_many(self, statement: str, rows: Sequence[Row]) -> None:
         """Run the statement for each row, pipelined."""
         self._run(lambda: self._connection.executemany(statement, rows))
+
+    def copy_rows(
+        self, name: str, columns: Sequence[str], rows: Sequence[Row], schema: str | None = None
+    ) -> None:
+        """Insert rows by COPY; their types must be those of the table's columns."""
+        self._run(
+            lambda: self._connection.copy_records_to_table(
+                name, schema_name=schema, columns=columns, records=rows
+            )
+        )

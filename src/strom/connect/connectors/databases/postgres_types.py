@@ -5,6 +5,7 @@ the same text for the same value. It requires `TimeZone=UTC`, `DateStyle=ISO`,
 `bytea_output=hex` and `IntervalStyle=iso_8601`.
 """
 
+import dataclasses
 import math
 import struct
 from collections.abc import Callable, Mapping
@@ -200,10 +201,7 @@ def is_known(oid: int) -> bool:
 
 def optional(schema: Schema) -> Schema:
     """The same schema, but optional."""
-    if schema.optional:
-        return schema
-    values = {**vars(schema), "optional": True}
-    return Schema(**values)
+    return schema if schema.optional else dataclasses.replace(schema, optional=True)
 
 
 def _numeric(modifier: int, mapping: str) -> PostgresMapping:

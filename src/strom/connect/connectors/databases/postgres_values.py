@@ -12,6 +12,7 @@ from strom.connect.api.schema import DATE_NAME, DECIMAL, SCALE, TIME_NAME, TIMES
 from strom.connect.connectors.databases.dialect import as_it_is
 from strom.connect.connectors.databases.plain_values import (
     json_text,
+    to_boolean,
     to_date,
     to_float,
     to_time,
@@ -135,12 +136,6 @@ def _to_numeric(value: Any) -> Decimal:
     return value if isinstance(value, Decimal) else Decimal(str(value))
 
 
-def _to_boolean(value: Any) -> bool:
-    if isinstance(value, str):
-        return {"true": True, "t": True, "false": False, "f": False}[value.lower()]
-    return bool(value)
-
-
 def _to_text(value: Any) -> str:
     if isinstance(value, str):
         return value
@@ -216,7 +211,7 @@ _CONVERTERS: Final[dict[str, tuple[_Fits, Callable[[Any], Any]]]] = {
     "real": (_unnamed(Type.FLOAT32, Type.FLOAT64), to_float),
     "double precision": (_unnamed(Type.FLOAT32, Type.FLOAT64), to_float),
     "numeric": (_named(DECIMAL), _to_numeric),
-    "boolean": (_unnamed(Type.BOOLEAN), _to_boolean),
+    "boolean": (_unnamed(Type.BOOLEAN), to_boolean),
     "text": (_is_string, _to_text),
     "character varying": (_is_string, _to_text),
     "character": (_is_string, _to_text),

@@ -24,7 +24,6 @@ INCREMENTING: Final = "incrementing"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _UNREADABLE: Final = (ConnectError, ValueError, TypeError, LookupError, ArithmeticError)
 """What a parser raises for an invalid value."""
-Cursor = Mapping[str, Any]
 
 
 class Order(NamedTuple):
@@ -44,12 +43,11 @@ class TableReader:
         database: Database,
         settings: JdbcSourceSettings,
         table: TableId | None,
-        cursor: Cursor | None,
     ) -> None:
         self._database = database
         self._settings = settings
         self._table = table
-        self.cursor: dict[str, Any] = dict(cursor or {})
+        self.cursor: dict[str, Any] = {}
         if table is None:
             self.topic = settings.topic_prefix
             self.partition: Mapping[str, Any] = {"query": settings.query or ""}
@@ -135,7 +133,7 @@ class TableReader:
 
     def _refuse_mixed_zones(self, columns: Sequence[Column]) -> None:
         """The database would compare wall-clock times as if they were UTC."""
-        kinds = {self._database.is_wall_clock(column.type) for column in columns}
+        kinds = {self._database.cursors.is_wall_clock(column.type) for column in columns}
         if len(kinds) > 1 and self._settings.zone is not UTC:
             types = ", ".join(f"{column.name} {column.type}" for column in columns)
             raise ConnectError(
@@ -146,7 +144,7 @@ class TableReader:
 
     def begin_at(self, moment: datetime) -> None:
         """Start from this moment; call it after `prepare`."""
-        self.cursor = {TIMESTAMP: self._database.position_at(moment, self._order[0].type)}
+        self.cursor = {TIMESTAMP: self._database.cursors.position_at(moment, self._order[0].type)}
 
     def __str__(self) -> str:
         return "The query" if self._table is None else f"Table {written_name(self._table)}"
@@ -185,7 +183,7 @@ class TableReader:
         ending = f" LIMIT {limit}" if limit else ""
         return self._database.read(
             f"SELECT {', '.join(self._selected())} FROM {self._from}{where} ORDER BY {order}{ending}",
-            [self._database.given(value) for value in parameters],
+            [self._database.cursors.given(value) for value in parameters],
         )
 
     def _after(self) -> tuple[list[str], list[Any]]:
@@ -194,11 +192,14 @@ class TableReader:
         if self._order[0].name == TIMESTAMP:
             delay = self._settings.timestamp_delay_ms
             _, expression, type_name = self._order[0]
-            conditions.append(self._database.is_before(expression, type_name, delay))
+            conditions.append(self._database.cursors.is_before(expression, type_name, delay))
         known = [order for order in self._order if self.cursor.get(order.name) is not None]
         if not known:
             return conditions, []
-        places = [self._database.parameter(number, one.type) for number, one in enumerate(known, 1)]
+        places = [
+            self._database.cursors.parameter(number, one.type)
+            for number, one in enumerate(known, 1)
+        ]
         first = known[0].expression
         if len(known) == 1:
             conditions.append(f"{first} > {places[0]}")
@@ -219,7 +220,7 @@ class TableReader:
         if whole:
             return whole
         order = self._order[0]
-        place = self._database.parameter(1, order.type)
+        place = self._database.cursors.parameter(1, order.type)
         return self._select([f"{order.expression} = {place}"], [last], 0)
 
     def _records(self, rows: Sequence[Row]) -> Iterator[SourceRecord]:

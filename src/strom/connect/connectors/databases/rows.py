@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import PoisonRecord, RecordBatch, Schema, SinkRecord, Type
@@ -82,7 +83,11 @@ def _key(
         names = settings.key_fields or KAFKA_COLUMNS
         schemas = (STRING, INT32, INT64)
         columns = [NewColumn(name, of, True) for name, of in zip(names, schemas, strict=True)]
-        return columns, [_read_topic, _read_partition, _offsets]
+        return columns, [
+            lambda records: repeat(records.origin.topic, len(records)),
+            lambda records: repeat(records.origin.partition, len(records)),
+            attrgetter("offsets"),
+        ]
     if mode == "record_value":
         chosen = _chosen(settings.key_fields, fields, "value")
         return chosen, [_from_value(column.name) for column in chosen]
@@ -96,7 +101,7 @@ def _key(
             "The key is a single value: pk.fields must name exactly one column for it."
         )
     schema = record.key_schema or _guessed(record.key)
-    return [NewColumn(settings.key_fields[0], schema, True)], [_whole_key]
+    return [NewColumn(settings.key_fields[0], schema, True)], [attrgetter("keys")]
 
 
 def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[NewColumn]:
@@ -108,22 +113,6 @@ def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[Ne
                 f"{did_you_mean(name, known)}"
             )
     return [NewColumn(name, known[name], True) for name in (names or known)]
-
-
-def _read_topic(records: RecordBatch) -> Iterable[Any]:
-    return repeat(records.origin.topic, len(records))
-
-
-def _read_partition(records: RecordBatch) -> Iterable[Any]:
-    return repeat(records.origin.partition, len(records))
-
-
-def _offsets(records: RecordBatch) -> Iterable[Any]:
-    return records.offsets
-
-
-def _whole_key(records: RecordBatch) -> Iterable[Any]:
-    return records.keys
 
 
 def _from_key(name: str) -> Take:

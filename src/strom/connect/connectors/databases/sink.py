@@ -78,7 +78,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         A recreated topic starts from its beginning.
         """
         self._database.open()
-        claims = self._database.claim(self.context.connector, partitions)
+        claims = self._database.positions.claim(self.context.connector, partitions)
         self._claims.update(claims)
         positions: dict[TopicPartition, StoredPosition] = {}
         changed: dict[TopicPartition, StoredPosition] = {}
@@ -92,7 +92,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         if changed:
             with self._database.transaction():
                 self._lock(sorted(changed))
-                self._database.store(self.context.connector, changed)
+                self._database.positions.store(self.context.connector, changed)
         self._stored.update({partition: one.offset for partition, one in positions.items()})
         return {partition: one.offset for partition, one in positions.items()}
 
@@ -133,7 +133,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.open()
         with self._database.transaction():
             self._lock(sorted(ahead))
-            self._database.store(self.context.connector, self._with_ids(ahead))
+            self._database.positions.store(self.context.connector, self._with_ids(ahead))
         self._stored.update(ahead)
         self._skipped_to = {}
 
@@ -163,7 +163,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 self._write(self._planned(fresh))
                 spans = offsets_of(fresh)
             ends = {partition: span.end for partition, span in spans.items()}
-            self._database.store(self.context.connector, self._with_ids(ends))
+            self._database.positions.store(self.context.connector, self._with_ids(ends))
         self._stored.update(ends)
 
     def _with_ids(
@@ -184,7 +184,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
 
     def _lock(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Claim]:
         """Lock the offsets of partitions; Fenced if one is no longer this task's."""
-        found = self._database.lock_positions(self.context.connector, partitions)
+        found = self._database.positions.lock(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
             if now is None or now.epoch != self._claims[partition].epoch:
@@ -202,15 +202,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 self._write_rows(batch, batch.rows[start : start + size])
 
     def _write_rows(self, batch: RowBatch, rows: Sequence[Row]) -> None:
-        table, columns, distinct = batch.table, batch.columns, batch.distinct
-        if batch.deletes:
-            self._database.delete(table, columns, rows, distinct=distinct)
-        elif self.settings.insert_mode == "insert":
-            self._database.insert(table, columns, rows)
-        elif self.settings.insert_mode == "upsert":
-            self._database.upsert(table, columns, rows, distinct=distinct)
-        else:
-            self._database.update(table, columns, rows, distinct=distinct)
+        writer, mode = self._database.rows, self.settings.insert_mode
+        if mode == "insert" and not batch.deletes:
+            writer.insert(batch.table, batch.columns, rows)
+            return
+        changes = writer.upsert if mode == "upsert" else writer.update
+        write = writer.delete if batch.deletes else changes
+        write(batch.table, batch.columns, rows, distinct=batch.distinct)
 
     def _planned(self, records: Sequence[RecordBatch]) -> Iterator[Run]:
         """Runs of records that are written in the same way; creates their tables."""
@@ -267,7 +265,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             places = [n for n, one in enumerate(records) if (one.origin, one.offset) in kept]
             self._write_in_parts(records, places)
             ends = {partition: span.end for partition, span in offsets_of(fresh).items()}
-            self._database.store(self.context.connector, self._with_ids(ends))
+            self._database.positions.store(self.context.connector, self._with_ids(ends))
         self._stored.update(ends)
 
     def _write_in_parts(self, records: Sequence[SinkRecord], places: Sequence[int]) -> None:
@@ -303,28 +301,21 @@ class JdbcSink(SinkConnector[JdbcSinkSettings]):
 
     def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
         """Store these offsets as if the rows before them had been stored."""
-        database = open_database(self.settings.address())
-        try:
-            database.open()
-            database.claim(connector, sorted(positions))
+        with open_database(self.settings.address()).connected() as database:
+            database.positions.claim(connector, sorted(positions))
             with database.transaction():
-                database.lock_positions(connector, sorted(positions))
+                database.positions.lock(connector, sorted(positions))
                 # The id is adopted from the topic when the connector starts.
                 wanted = {one: StoredPosition(at) for one, at in positions.items()}
-                database.store(connector, wanted)
-        finally:
-            database.close()
+                database.positions.store(connector, wanted)
 
     def check(self) -> Mapping[str, str]:
         """Check that the database is reachable and accepts the credentials."""
-        database = open_database(self.settings.address())
         try:
-            database.open()
-            database.tables()
+            with open_database(self.settings.address()).connected() as database:
+                database.tables()
         except RetriableError:
             return {}  # it may be available when the task starts
         except ConnectError as error:
             return {"connection.url": str(error)}
-        finally:
-            database.close()
         return {}

@@ -49,7 +49,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         self._due = dict.fromkeys(self._readers, 0.0)
 
     def _reader(self, table: TableId | None) -> TableReader:
-        reader = TableReader(self._database, self.settings, table, None)
+        reader = TableReader(self._database, self.settings, table)
         reader.prepare()
         stored = self.context.offset(reader.partition)
         if stored is None:
@@ -87,7 +87,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
                 raise
             self._move_to_end(reader)
             if not reader.has_more:
-                self._wait_for(reader)
+                self._due[reader] = time.monotonic() + self.settings.poll_interval_ms / 1000
             if records:
                 return records
         return self._rest()
@@ -122,9 +122,6 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         """Poll the other tables first next time: a table with endless rows must not starve them."""
         self._readers.remove(reader)
         self._readers.append(reader)
-
-    def _wait_for(self, reader: TableReader) -> None:
-        self._due[reader] = time.monotonic() + self.settings.poll_interval_ms / 1000
 
     def _rest(self) -> Sequence[SourceRecord]:
         """Nothing is due: wait briefly, or until the task stops."""
@@ -164,24 +161,22 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
     def check(self) -> Mapping[str, str]:
         """Check that the configured tables and columns exist."""
         settings = self.settings
-        database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         field = "connection.url"
+        unconnected = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         try:
-            database.open()
-            tables: list[TableId | None] = [None]
-            if not self.settings.query:
-                field = "table.whitelist"
-                tables = list(chosen_tables(database, self.settings))
-            for table in tables:
-                field = "query" if table is None else "mode"
-                TableReader(database, self.settings, table, None).prepare()
+            with unconnected.connected() as database:
+                tables: list[TableId | None] = [None]
+                if not settings.query:
+                    field = "table.whitelist"
+                    tables = list(chosen_tables(database, settings))
+                for table in tables:
+                    field = "query" if table is None else "mode"
+                    TableReader(database, settings, table).prepare()
         except RetriableError:
             return {}  # it may be available when the task starts
         except ConnectError as error:
-            named = [name for name in self.settings.definitions() if name in str(error)]
+            named = [name for name in settings.definitions() if name in str(error)]
             return {named[0] if named else field: str(error)}
-        finally:
-            database.close()
         return {}
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -196,9 +191,5 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
         return [{"tables": ",".join(share)} for share in shares]
 
     def _all_tables(self) -> list[str]:
-        database = open_database(self.settings.address())
-        try:
-            database.open()
+        with open_database(self.settings.address()).connected() as database:
             return [written_name(table) for table in chosen_tables(database, self.settings)]
-        finally:
-            database.close()

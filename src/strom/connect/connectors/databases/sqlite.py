@@ -13,10 +13,12 @@ from strom.connect.connectors.databases.dialect import (
     POSITIONS,
     Claim,
     Column,
+    CursorDialect,
     Database,
-    NewColumn,
+    PositionTable,
     RejectedRows,
     Row,
+    RowWriter,
     TableId,
 )
 from strom.connect.connectors.databases.postgres_types import optional
@@ -58,6 +60,9 @@ class Sqlite(Database):
         self._zone = zone
         """The time zone of times without one."""
         self._connection: sqlite3.Connection | None = None
+        self.cursors = SqliteCursors(zone)
+        self.rows = SqliteRows(self, zone)
+        self.positions = SqlitePositions(self)
 
     def open(self) -> None:
         """Open the file, which is created if it does not exist."""
@@ -99,8 +104,6 @@ class Sqlite(Database):
             if "binding" in str(error):
                 raise RejectedRows(str(error)) from error
             raise ConnectError(f"{self._address}: {error}") from error
-
-    # Reading
 
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
         """All tables of users."""
@@ -148,15 +151,52 @@ class Sqlite(Database):
             for name, kind, of in kinds
         )
 
-    def selected(self, expression: str) -> str:
-        return expression
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        self.open()
+        with self._translated():
+            return self._open.execute(statement, tuple(parameters)).fetchall()
+
+    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
+        """The rows in chunks; other connections can write meanwhile only in WAL mode."""
+        self.open()
+        with self._translated():
+            cursor = self._open.execute(statement)
+        while True:
+            with self._translated():
+                rows = cursor.fetchmany(size)
+            if not rows:
+                return
+            yield rows
+
+    def begin(self) -> None:
+        """Start a transaction as the only writer."""
+        self.open()
+        self.execute("BEGIN IMMEDIATE")
+
+    def rollback(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            with contextlib.suppress(ConnectError):
+                self.execute("ROLLBACK")
+
+    def execute(self, statement: str) -> None:
+        with self._translated():
+            self._open.execute(statement)
+
+    def execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+        with self._translated():
+            self._open.executemany(statement, rows)
+
+
+class SqliteCursors(CursorDialect):
+    """Cursors by the local clock, with values as they were read."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
 
     def parameter(self, number: int, type_name: str) -> str:
-        """Values are passed back as they were read."""
         return f"?{number}"
 
     def given(self, value: Any) -> Any:
-        """The value unchanged, as it was read."""
         return value
 
     def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
@@ -186,125 +226,49 @@ class Sqlite(Database):
         """A time in the format of SQLite's functions."""
         return f"{settled_wall_clock(moment, self._zone):{_SECONDS}}"
 
-    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        self.open()
-        with self._translated():
-            return self._open.execute(statement, tuple(parameters)).fetchall()
 
-    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
-        """The rows in chunks; other connections can write meanwhile only in WAL mode."""
-        self.open()
-        with self._translated():
-            cursor = self._open.execute(statement)
-        while True:
-            with self._translated():
-                rows = cursor.fetchmany(size)
-            if not rows:
-                return
-            yield rows
+class SqliteRows(RowWriter):
+    """Writes rows one after the other."""
 
-    # Writing
+    def __init__(self, database: Sqlite, zone: tzinfo) -> None:
+        super().__init__(database)
+        self._zone = zone
 
-    def begin(self) -> None:
-        """Start a transaction as the only writer."""
-        self.open()
-        self.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        if self._connection is not None and self._connection.in_transaction:
-            with contextlib.suppress(ConnectError):
-                self.execute("ROLLBACK")
-
-    def execute(self, statement: str) -> None:
-        with self._translated():
-            self._open.execute(statement)
-
-    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
-        with self._translated():
-            self._open.executemany(statement, rows)
-
-    def column_type(self, column: NewColumn) -> str:
-        return column_type(column.schema)
+    def column_type(self, schema: Schema) -> str:
+        return column_type(schema)
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
         return partial(stored, zone=self._zone) if needs_storing(schema) else None
 
-    def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        self._execute_many(self._insert(table, columns), rows)
+    def placeholders(self, columns: Sequence[Column]) -> list[str]:
+        return [f"?{number}" for number in range(1, len(columns) + 1)]
 
-    def _insert(self, table: TableId, columns: Sequence[Column]) -> str:
-        names = ", ".join(self.quote(column.name) for column in columns)
-        places = ", ".join("?" for _ in columns)
-        return f"INSERT INTO {self.quote_table(table)} ({names}) VALUES ({places})"
 
-    def upsert(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        """Insert rows, or update existing ones, always one after the other."""
-        keys = ", ".join(self.quote(column.name) for column in columns if column.key)
-        changed = ", ".join(
-            f"{self.quote(column.name)} = excluded.{self.quote(column.name)}"
-            for column in columns
-            if not column.key
-        )
-        action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
-        self._execute_many(f"{self._insert(table, columns)} ON CONFLICT ({keys}) {action}", rows)
+class SqlitePositions(PositionTable):
+    """Offsets in the same file: a write transaction locks all of it."""
 
-    def update(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        places = {column.name: f"?{place}" for place, column in enumerate(columns, 1)}
-        changed = ", ".join(
-            f"{self.quote(column.name)} = {places[column.name]}"
-            for column in columns
-            if not column.key
-        )
-        if changed:
-            keys = self._same_key(columns)
-            self._execute_many(f"UPDATE {self.quote_table(table)} SET {changed} WHERE {keys}", rows)
-
-    def delete(
-        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
-    ) -> None:
-        keys = self._same_key(columns)
-        self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)
-
-    def _same_key(self, columns: Sequence[Column]) -> str:
-        return " AND ".join(
-            f"{self.quote(column.name)} = ?{place}"
-            for place, column in enumerate(columns, 1)
-            if column.key
-        )
-
-    # Positions
+    def __init__(self, database: Sqlite) -> None:
+        self._database = database
 
     def claim(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Claim]:
-        with self.transaction():
-            self._make_positions()
-            self._execute_many(_CLAIM, [(connector, *one) for one in partitions])
-            return dict(self.lock_positions(connector, partitions))
+        with self._database.transaction():
+            self._database.execute(_CREATE_POSITIONS)
+            columns = self._database.read(f"SELECT name FROM pragma_table_info('{POSITIONS}')")
+            if ("topic_id",) not in columns:  # a table of strom 0.1.0
+                self._database.execute(_ADD_TOPIC_ID)
+            self._database.execute_many(_CLAIM, [(connector, *one) for one in partitions])
+            return self.lock(connector, partitions)
 
-    def _make_positions(self) -> None:
-        self.execute(_CREATE_POSITIONS)
-        columns = self.read(f"SELECT name FROM pragma_table_info('{POSITIONS}')")
-        if ("topic_id",) not in columns:  # a table of strom 0.1.0
-            self.execute(_ADD_TOPIC_ID)
-
-    def lock_positions(
+    def lock(
         self, connector: str, partitions: Sequence[TopicPartition]
-    ) -> Mapping[TopicPartition, Claim]:
-        """Nothing to do: a write transaction locks the whole file."""
-        found = {one: self.read(_POSITION, (connector, *one)) for one in partitions}
+    ) -> dict[TopicPartition, Claim]:
+        found = {one: self._database.read(_POSITION, (connector, *one)) for one in partitions}
         return {one: Claim(*rows[0]) for one, rows in found.items() if rows}
 
     def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
-        """Store the next offsets, in the same transaction as the rows."""
-        self._execute_many(
+        self._database.execute_many(
             _STORE, [(*position, connector, *one) for one, position in positions.items()]
         )
 

@@ -30,6 +30,7 @@ from strom.connect.api.schema import (
 )
 from strom.connect.connectors.databases.plain_values import (
     json_text,
+    to_boolean,
     to_date,
     to_float,
     to_time,
@@ -120,14 +121,8 @@ def _to_bytes(value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-def _to_boolean(value: Any) -> bool:
-    if isinstance(value, str):
-        return {"true": True, "false": False, "t": True, "f": False}[value.lower()]
-    return bool(value)
-
-
 _BY_WORD: Final = (
-    ("BOOL", SqliteMapping(BOOLEAN, _to_boolean)),
+    ("BOOL", SqliteMapping(BOOLEAN, to_boolean)),
     ("TIMESTAMP", SqliteMapping(TIMESTAMP, to_timestamp)),
     ("DATETIME", SqliteMapping(TIMESTAMP, to_timestamp)),
     ("DATE", SqliteMapping(DATE, to_date)),

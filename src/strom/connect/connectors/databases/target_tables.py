@@ -98,7 +98,7 @@ class TargetTables:
 
     def _declaration(self, column: NewColumn, *, new_table: bool) -> str:
         schema = column.schema
-        text = f"{self._database.quote(column.name)} {self._database.column_type(column)}"
+        text = f"{self._database.quote(column.name)} {self._database.rows.column_type(schema)}"
         has_default = schema.default is not NO_DEFAULT and schema.default is not None
         literal = _literal(schema.default) if has_default else None
         if literal is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from strom.connect.api import ConnectError, RetriableError
+from strom.connect.connectors.local_paths import sync_folder
 from strom.supervision.file_lock import LockHeld, lock_open_file
 
 _log = logging.getLogger(__name__)
@@ -147,14 +148,4 @@ class PositionedFile:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._beside)
-        _sync_folder(self._beside.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # Windows cannot sync folders
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(self._beside.parent)

@@ -3,7 +3,9 @@
 import datetime as dt
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from strom.connect.api import PoisonRecord, RecordBatch
 from strom.connect.api.schema import (
@@ -15,9 +17,7 @@ from strom.connect.api.schema import (
     Schema,
     Type,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from strom.connect.logical_values import time_to_millis
 
 TIME = "__time"
 """The temporary column that tables are partitioned by; it is in no file."""
@@ -35,10 +35,8 @@ class ColumnSelection(NamedTuple):
 _DECIMAL_DIGITS = 38
 
 
-def arrow_type(schema: Schema) -> "pa.DataType":
+def arrow_type(schema: Schema) -> pa.DataType:
     """The Arrow type for values of a schema."""
-    import pyarrow as pa
-
     if schema.name == DECIMAL:
         return pa.decimal128(_DECIMAL_DIGITS, int(schema.parameter(SCALE) or 0))
     if schema.name == TIMESTAMP_NAME:
@@ -68,7 +66,7 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_tables(records: RecordBatch, wanted: ColumnSelection) -> "list[tuple[int, pa.Table]]":
+def make_tables(records: RecordBatch, wanted: ColumnSelection) -> list[tuple[int, pa.Table]]:
     """One row per record; PoisonRecord identifies a record that cannot be a row.
 
     A record whose value is a struct or a map gets a column for each field, any other the single column
@@ -80,9 +78,7 @@ def make_tables(records: RecordBatch, wanted: ColumnSelection) -> "list[tuple[in
 
 def _make_tables(
     records: RecordBatch, wanted: ColumnSelection, start: int
-) -> "list[tuple[int, pa.Table]]":
-    import pyarrow as pa
-
+) -> list[tuple[int, pa.Table]]:
     try:
         return [(start, _make_table(records, wanted))]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
@@ -93,9 +89,7 @@ def _make_tables(
     return _make_tables(first, wanted, start) + _make_tables(second, wanted, start + middle)
 
 
-def _make_table(records: RecordBatch, wanted: ColumnSelection) -> "pa.Table":
-    import pyarrow as pa
-
+def _make_table(records: RecordBatch, wanted: ColumnSelection) -> pa.Table:
     columns = _value_columns(records)
     for name in columns:
         if name == TIME or name.lower() in wanted.levels:
@@ -111,9 +105,7 @@ def _make_table(records: RecordBatch, wanted: ColumnSelection) -> "pa.Table":
     return pa.table(columns)
 
 
-def _record_column(records: RecordBatch, name: str) -> "pa.Array":
-    import pyarrow as pa
-
+def _record_column(records: RecordBatch, name: str) -> pa.Array:
     if name == "timestamp":
         return pa.array(records.timestamps, pa.int64()).cast(pa.timestamp("ms", "UTC"))
     if name in ("topic", "partition"):
@@ -122,7 +114,7 @@ def _record_column(records: RecordBatch, name: str) -> "pa.Array":
     return _inferred("_key", records.keys) if name == "key" else pa.array(records.offsets)
 
 
-def _value_columns(records: RecordBatch) -> "dict[str, pa.Array]":
+def _value_columns(records: RecordBatch) -> dict[str, pa.Array]:
     values, schema = records.values, records.value_schema
     if schema is not None and schema.type is Type.STRUCT:
         return {
@@ -141,10 +133,8 @@ def _value_columns(records: RecordBatch) -> "dict[str, pa.Array]":
     return {"value": _inferred("value", values)}
 
 
-def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
+def _inferred(name: str, values: Sequence[Any]) -> pa.Array:
     """An array of values without a schema, in the type that holds them all."""
-    import pyarrow as pa
-
     try:
         array = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
@@ -154,14 +144,12 @@ def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
     return array
 
 
-def _is_uniform(values: Sequence[Any], inferred: "pa.DataType") -> bool:
+def _is_uniform(values: Sequence[Any], inferred: pa.DataType) -> bool:
     """Whether all values have this type, rather than Arrow having cast some of them.
 
     Arrow casts false to 0.0, text to bytes or bytes to text, a number to a time, truncates times to
     dates, and drops or adds time zones. It casts an integer to a float only if that is exact.
     """
-    import pyarrow as pa
-
     if pa.types.is_struct(inferred):
         there = [value for value in values if value is not None]
         return all(
@@ -177,9 +165,7 @@ def _is_uniform(values: Sequence[Any], inferred: "pa.DataType") -> bool:
     return len(kinds) <= 1 or kinds == {int, float}
 
 
-def _array(name: str, values: Sequence[Any], schema: Schema) -> "pa.Array":
-    import pyarrow as pa
-
+def _array(name: str, values: Sequence[Any], schema: Schema) -> pa.Array:
     try:
         if schema.name == TIME_NAME:
             values = [value and _milliseconds(value) for value in values]
@@ -193,15 +179,10 @@ def _milliseconds(of_day: Any) -> int:
         return of_day
     if of_day.microsecond % 1000:
         raise ValueError(f"{of_day} has microseconds, but a time of day is stored in milliseconds")
-    seconds = of_day.hour * 3600 + of_day.minute * 60 + of_day.second
-    return int(seconds * 1000 + of_day.microsecond // 1000)
+    return time_to_millis(of_day)
 
 
-def _times(
-    records: RecordBatch, columns: "dict[str, pa.Array]", wanted: ColumnSelection
-) -> "pa.Array":
-    import pyarrow as pa
-
+def _times(records: RecordBatch, columns: dict[str, pa.Array], wanted: ColumnSelection) -> pa.Array:
     timestamp_field = wanted.timestamp_field
     if not wanted.levels:
         return pa.nulls(len(records), pa.timestamp("ms", "UTC"))

@@ -1,21 +1,22 @@
-"""Converts rows to the types of a table's columns.
+"""Converts records to rows in the types of their table's columns.
 
 Every value stays equal, or `Misfit` is raised. Pure.
 """
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from strom.connect.connectors.lake.columns import TIME
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strom.connect.api import PoisonRecord, RecordBatch
+from strom.connect.connectors.lake.columns import TIME, ColumnSelection, make_tables
 from strom.connect.connectors.lake.evolution import (
     TableColumns,
     TableFormat,
     is_unknown,
     storable,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _SHOWN = 100
 """The limit on the characters of a value in a message."""
@@ -29,10 +30,37 @@ class Misfit(Exception):
     """A value that a table cannot hold: the path of its field, both types, and what to do."""
 
 
-def fit(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
-    """The rows with all columns of the table, in its order, and the time column if they have it."""
-    import pyarrow as pa
+def rows_of(
+    records: RecordBatch,
+    wanted: ColumnSelection,
+    columns: TableColumns,
+    waiting: Callable[[], Sequence[pa.Table]],
+) -> tuple[TableColumns, list[pa.Table]]:
+    """The table's columns including these records, and the rows.
 
+    `waiting` returns the rows of the same table that are not stored yet. It is called only if columns
+    change, because those of rows in memory may still be widened.
+    """
+    made = make_tables(records, wanted)
+    for count, (_, table) in enumerate(made):
+        wider = columns.with_rows(table.schema)
+        if wider != columns and not fits([*waiting(), *(one for _, one in made[:count])], wider):
+            # A large integer before it is not exact as a float. Then this one must be an integer, too.
+            wider = columns.with_new_fields(table.schema)
+        columns = wider
+    return columns, [_fitted(table, columns, start) for start, table in made]
+
+
+def _fitted(rows: pa.Table, columns: TableColumns, start: int) -> pa.Table:
+    try:
+        return fit(rows, columns)
+    except Misfit:
+        index, misfit = first_misfit(rows, columns)
+        raise PoisonRecord(str(misfit), start + index) from None
+
+
+def fit(rows: pa.Table, columns: TableColumns) -> pa.Table:
+    """The rows with all columns of the table, in its order, and the time column if they have it."""
     fields = list(columns.schema)
     if not fields:
         raise Misfit(
@@ -54,7 +82,7 @@ def fit(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
     return pa.Table.from_batches(fitted, schema)
 
 
-def fits(tables: "Iterable[pa.Table]", columns: TableColumns) -> bool:
+def fits(tables: Iterable[pa.Table], columns: TableColumns) -> bool:
     """Whether all these rows can be converted to the columns."""
     try:
         for table in tables:
@@ -64,7 +92,7 @@ def fits(tables: "Iterable[pa.Table]", columns: TableColumns) -> bool:
     return True
 
 
-def first_misfit(rows: "pa.Table", columns: TableColumns) -> tuple[int, Misfit]:
+def first_misfit(rows: pa.Table, columns: TableColumns) -> tuple[int, Misfit]:
     """The first row that does not fit, and why; there must be one."""
     fitting, failing = 0, rows.num_rows
     while fitting + 1 < failing:
@@ -88,15 +116,13 @@ class _Fitting:
 
     def fields(
         self,
-        children: "dict[str, pa.Array]",
-        fields: "list[pa.Field]",
+        children: dict[str, pa.Array],
+        fields: list[pa.Field],
         prefix: str,
         length: int,
-        parent: "pa.Array | None" = None,
-    ) -> "list[pa.Array]":
+        parent: pa.Array | None = None,
+    ) -> list[pa.Array]:
         """The children of a struct, or of the table, in the order of the fields."""
-        import pyarrow as pa
-
         names = {field.name.lower(): field.name for field in fields}
         for name, child in children.items():
             if names.get(name.lower()) != name and child.null_count < len(child):
@@ -113,10 +139,8 @@ class _Fitting:
             fitted.append(array)
         return fitted
 
-    def array(self, array: "pa.Array", field: "pa.Field", path: str) -> "pa.Array":
+    def array(self, array: pa.Array, field: pa.Field, path: str) -> pa.Array:
         """The values converted to the field's type."""
-        import pyarrow as pa
-
         wanted, given = field.type, array.type
         if given == wanted:
             return array
@@ -133,27 +157,21 @@ class _Fitting:
             raise _changed(array, wanted, path)
         return converted
 
-    def _struct(self, array: "pa.Array", wanted: "pa.DataType", path: str) -> "pa.Array":
-        import pyarrow as pa
-
+    def _struct(self, array: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         # flatten() makes the children of a null struct null.
         children = dict(zip((field.name for field in array.type), array.flatten(), strict=True))
         fields = list(wanted)
         fitted = self.fields(children, fields, f"{path}.", len(array), array)
         return pa.StructArray.from_arrays(fitted, fields=fields, mask=array.is_null())
 
-    def _list(self, array: "pa.Array", wanted: "pa.DataType", path: str) -> "pa.Array":
-        import pyarrow as pa
-
+    def _list(self, array: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         offsets, start, length = _offsets(array)
         items = self.array(array.values.slice(start, length), wanted.value_field, f"{path}[]")
         if not wanted.value_field.nullable:
             _check_no_nulls(items, f"{path}[]")
         return pa.ListArray.from_arrays(offsets, items, type=wanted, mask=array.is_null())
 
-    def _map(self, array: "pa.Array", wanted: "pa.DataType", path: str) -> "pa.Array":
-        import pyarrow as pa
-
+    def _map(self, array: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
         offsets, start, length = _offsets(array)
         keys = self.array(array.keys.slice(start, length), wanted.key_field, f"{path}.key")
         items = self.array(array.items.slice(start, length), wanted.item_field, f"{path}.value")
@@ -161,7 +179,7 @@ class _Fitting:
             _check_no_nulls(items, f"{path}.value")
         return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=array.is_null())
 
-    def _no_column(self, path: str, values: "pa.Array", same: str | None, prefix: str) -> Misfit:
+    def _no_column(self, path: str, values: pa.Array, same: str | None, prefix: str) -> Misfit:
         """Why these values have no column."""
         if same is not None:
             return Misfit(
@@ -186,19 +204,15 @@ class _Fitting:
         )
 
 
-def _offsets(array: "pa.Array") -> "tuple[pa.Array, int, int]":
+def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
     """The offsets of a list or map relative to its first item, the index of that, and the length."""
-    import pyarrow.compute as pc
-
     offsets = array.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     return pc.subtract(offsets, offsets[0]), start, end - start
 
 
-def _converted(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
+def _converted(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     """The same values in another type; None if one of them would change."""
-    import pyarrow as pa
-
     convert = _conversion(array.type, wanted)
     if convert is None:
         return None
@@ -208,13 +222,11 @@ def _converted(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
         return None
 
 
-_Convert = Callable[["pa.Array", "pa.DataType"], "pa.Array | None"]
+_Convert = Callable[[pa.Array, pa.DataType], pa.Array | None]
 
 
-def _conversion(given: "pa.DataType", wanted: "pa.DataType") -> _Convert | None:
+def _conversion(given: pa.DataType, wanted: pa.DataType) -> _Convert | None:
     """The conversion between two types; None if they have no values in common."""
-    import pyarrow as pa
-
     types = pa.types
     if types.is_integer(given):
         if types.is_integer(wanted) or types.is_floating(wanted):
@@ -229,23 +241,18 @@ def _conversion(given: "pa.DataType", wanted: "pa.DataType") -> _Convert | None:
     return _checked_cast if any(is_kind(given) and is_kind(wanted) for is_kind in both) else None
 
 
-def _checked_cast(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
+def _checked_cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Arrow's checked cast: it raises if a number, a decimal or a time would be truncated."""
     return array.cast(wanted)
 
 
-def _integer_to_decimal(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
-    import pyarrow as pa
-
+def _integer_to_decimal(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     # In one step Arrow requires precision for the largest integer, not for the actual ones.
     return array.cast(pa.int64()).cast(pa.decimal128(19, 0)).cast(wanted)
 
 
-def _exact_float(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
+def _exact_float(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
     """Checked by casting back, bit by bit: Arrow rounds to float32, and drops the sign of -0.0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     converted = array.cast(wanted)
     bits = pa.int64() if array.type.bit_width == 64 else pa.int32()
     back = converted.cast(array.type, safe=False)
@@ -254,9 +261,7 @@ def _exact_float(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
     return converted if pc.all(is_equal).as_py() is not False else None
 
 
-def _check_no_nulls(array: "pa.Array", path: str, parent: "pa.Array | None" = None) -> None:
-    import pyarrow.compute as pc
-
+def _check_no_nulls(array: pa.Array, path: str, parent: pa.Array | None = None) -> None:
     missing = array.is_null()
     if parent is not None:
         missing = pc.and_(missing, parent.is_valid())
@@ -267,7 +272,7 @@ def _check_no_nulls(array: "pa.Array", path: str, parent: "pa.Array | None" = No
         )
 
 
-def _changed(array: "pa.Array", wanted: "pa.DataType", path: str) -> Misfit:
+def _changed(array: pa.Array, wanted: pa.DataType, path: str) -> Misfit:
     values = array.drop_null()
     singles = (values.slice(index, 1) for index in range(len(values)))
     wrong = next(single for single in singles if _converted(single, wanted) is None)
@@ -277,7 +282,7 @@ def _changed(array: "pa.Array", wanted: "pa.DataType", path: str) -> Misfit:
     )
 
 
-def _shown(values: "pa.Array") -> str:
+def _shown(values: pa.Array) -> str:
     """The first value, shortened."""
     value: Any = values.drop_null()[0].as_py()
     text = repr(value)

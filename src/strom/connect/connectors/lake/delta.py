@@ -9,42 +9,41 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
-from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPartition
+import pyarrow as pa
+from deltalake import CommitProperties, Schema, Transaction
+from deltalake import DeltaTable as Table
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from strom.connect.api import ConnectError, RetriableError, TopicPartition
 from strom.connect.connectors.lake.evolution import DELTA, TableColumns
-from strom.connect.connectors.lake.files import FileStore
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import (
     DataFile,
     FencedError,
+    LakeTable,
     PartitionBatch,
-    check_adoption,
     fit_again,
     plan_files,
-    write_file,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from deltalake import DeltaTable as Table
 
 _ATTEMPTS = 50
 """Other tasks commit to the same table: the maximum number of attempts for a commit."""
 
 
-class DeltaTable:
-    """A Delta table as written by one connector."""
+class DeltaTable(LakeTable):
+    """A Delta table, whose log also holds the offsets."""
 
-    def __init__(
-        self, files: FileStore, folder: str, context: SinkContext, settings: LakeSettings
-    ) -> None:
-        self._files = files
-        self._folder = folder
-        self._context = context
-        self._settings = settings
-        self._options = storage_options(settings)
-        self._uri = f"{settings.path.rstrip('/')}/{folder}"
+    @cached_property
+    def _uri(self) -> str:
+        return f"{self._settings.path.rstrip('/')}/{self._folder}"
+
+    @cached_property
+    def _options(self) -> dict[str, str] | None:
+        return storage_options(self._settings)
 
     def position(self, partition: TopicPartition) -> int | None:
         """The partition's offset in the table's log."""
@@ -55,7 +54,7 @@ class DeltaTable:
         if table.transaction_version(self._topic_mark(partition)) is not None:
             return None
         # strom 0.1.0 stored it without an id: it is adopted for this topic.
-        check_adoption(stored, partition, self._context)
+        self._check_adoption(stored, partition)
         self._commit([], [], {partition: PartitionBatch(None, stored, stored)})
         return stored
 
@@ -65,8 +64,6 @@ class DeltaTable:
 
     def store(self, batches: Mapping[TopicPartition, PartitionBatch]) -> TableColumns:
         """Write the files of all partitions, and add them in one commit."""
-        import pyarrow as pa
-
         tables = [batch.rows for batch in batches.values() if batch.rows is not None]
         planned: list[DataFile] = []
         if tables:
@@ -77,7 +74,7 @@ class DeltaTable:
             columns = self._columns(table)
             if table is None:
                 return columns  # no table to store the offset in; these records are read again
-        sizes = [write_file(self._files, self._folder, file, self._settings) for file in planned]
+        sizes = [self._write_file(file) for file in planned]
         # After a failure from here on, the files stay: a commit whose response was lost may list them.
         # Files that no version lists are harmless, and Delta's VACUUM removes them.
         self._commit(planned, sizes, batches)
@@ -89,10 +86,6 @@ class DeltaTable:
         sizes: list[int],
         batches: Mapping[TopicPartition, PartitionBatch],
     ) -> None:
-        from deltalake import CommitProperties, Transaction
-        from deltalake.exceptions import CommitFailedError
-        from deltalake.transaction import AddAction
-
         now = time.time_ns() // 1_000_000
         added: list[Any] = [
             AddAction(
@@ -135,9 +128,7 @@ class DeltaTable:
             f"Commit to {self._uri} failed {_ATTEMPTS} times because of concurrent writers."
         )
 
-    def _check_owner(
-        self, table: "Table", batches: Mapping[TopicPartition, PartitionBatch]
-    ) -> None:
+    def _check_owner(self, table: Table, batches: Mapping[TopicPartition, PartitionBatch]) -> None:
         for partition, batch in batches.items():
             stored = table.transaction_version(self._mark(partition))
             known = table.transaction_version(self._topic_mark(partition))
@@ -148,7 +139,7 @@ class DeltaTable:
                     f"up to offset {stored}; this task expected {batch.first}."
                 )
 
-    def _evolved(self, rows: "pa.Table") -> "tuple[pa.Table, TableColumns]":
+    def _evolved(self, rows: pa.Table) -> tuple[pa.Table, TableColumns]:
         """Add the columns of these rows to the table; returns the rows in its types.
 
         Other tasks may do so at the same time: every attempt starts from the table's current columns.
@@ -167,10 +158,6 @@ class DeltaTable:
 
     def _create(self, columns: TableColumns) -> None:
         """Create the table with these columns and the time levels; another task may be faster."""
-        import pyarrow as pa
-        from deltalake import DeltaTable as Table
-        from deltalake.exceptions import CommitFailedError
-
         levels = [(level, pa.string()) for level in self._settings.levels]
         try:
             Table.create(
@@ -187,12 +174,8 @@ class DeltaTable:
             raise self._away(error) from None
         self._files.sync(self._log_entry(0))
 
-    def _add_columns(self, table: "Table", columns: TableColumns) -> bool:
+    def _add_columns(self, table: Table, columns: TableColumns) -> bool:
         """Add columns and nested fields; False if another task has changed the table meanwhile."""
-        import pyarrow as pa
-        from deltalake import Schema
-        from deltalake.exceptions import CommitFailedError
-
         stored = list(columns.stored)
         changed = [field for field in columns.schema if field not in stored]
         try:
@@ -205,17 +188,12 @@ class DeltaTable:
         self._files.sync(self._log_entry(table.version()))
         return True
 
-    def _columns(self, table: "Table | None") -> TableColumns:
-        import pyarrow as pa
-
+    def _columns(self, table: Table | None) -> TableColumns:
         schema = [] if table is None else pa.schema(table.schema().to_arrow())
         levels = self._settings.levels
         return TableColumns.of_table(DELTA, [field for field in schema if field.name not in levels])
 
-    def _open(self) -> "Table | None":
-        from deltalake import DeltaTable as Table
-        from deltalake.exceptions import TableNotFoundError
-
+    def _open(self) -> Table | None:
         try:
             return Table(self._uri, storage_options=self._options)
         except TableNotFoundError:
@@ -242,7 +220,7 @@ class DeltaTable:
             return None
         return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
 
-    def _is_same_topic(self, table: "Table", partition: TopicPartition) -> bool:
+    def _is_same_topic(self, table: Table, partition: TopicPartition) -> bool:
         """Whether the stored offset belongs to the current topic, as far as this is known."""
         number = self._topic_number(partition)
         return number is None or number == table.transaction_version(self._topic_mark(partition))

@@ -15,12 +15,11 @@ conversion. - Names that differ only in case are the same name for Delta, Spark 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pyarrow as pa
 
 from strom.connect.connectors.lake.columns import TIME
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _MOST_DECIMAL_DIGITS = 38
 _UNITS = ("s", "ms", "us", "ns")
@@ -48,39 +47,33 @@ class TableColumns:
     """The columns of a table, and those that rows in memory will add."""
 
     format: TableFormat
-    stored: "pa.Schema"
+    stored: pa.Schema
     """The stored columns: their types are final."""
-    schema: "pa.Schema"
+    schema: pa.Schema
     """The stored columns, and those of rows that are not stored yet."""
 
     @classmethod
-    def of_table(cls, table_format: TableFormat, stored: "Iterable[pa.Field]") -> "TableColumns":
+    def of_table(cls, table_format: TableFormat, stored: Iterable[pa.Field]) -> "TableColumns":
         """The columns of a table without rows in memory."""
-        import pyarrow as pa
-
         schema = pa.schema(stored)
         return cls(table_format, schema, schema)
 
-    def with_rows(self, incoming: "pa.Schema") -> "TableColumns":
+    def with_rows(self, incoming: pa.Schema) -> "TableColumns":
         """The columns including these rows; columns that are not stored yet may be widened.
 
         What cannot become a column is omitted; the values decide whether that matters.
         """
         return self._merged(self.stored, incoming)
 
-    def with_new_fields(self, incoming: "pa.Schema") -> "TableColumns":
+    def with_new_fields(self, incoming: pa.Schema) -> "TableColumns":
         """The same, but without changing any type, not even of a column that is not stored yet."""
         return self._merged(self.schema, incoming)
 
     def settled(self) -> "TableColumns":
         """The columns to store: lists that were only seen empty become lists of strings."""
-        import pyarrow as pa
-
         return replace(self, schema=pa.schema(_resolved_fields(self.schema, pa.string())))
 
-    def _merged(self, final: "pa.Schema", incoming: "pa.Schema") -> "TableColumns":
-        import pyarrow as pa
-
+    def _merged(self, final: pa.Schema, incoming: pa.Schema) -> "TableColumns":
         fields = [field for field in incoming if field.name != TIME]
         if fields == list(self.schema):
             return self
@@ -88,14 +81,12 @@ class TableColumns:
         return replace(self, schema=pa.schema(merged))
 
 
-def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
+def storable(table_format: TableFormat, incoming: pa.DataType) -> pa.DataType | None:
     """The type of a new column for such values.
 
     None if there is none: the format has no such type, or the fields of an empty struct are still
     unknown. The items of an empty list have the type null until `TableColumns.settled`.
     """
-    import pyarrow as pa
-
     if pa.types.is_struct(incoming):
         fields = _merge_fields(table_format, [], [], list(incoming))
         return pa.struct(fields) if fields else None
@@ -111,29 +102,25 @@ def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType
     return _storable_leaf(table_format, incoming)
 
 
-def is_unknown(incoming: "pa.DataType") -> bool:
+def is_unknown(incoming: pa.DataType) -> bool:
     """Whether a type has no column because its content is still unknown."""
-    import pyarrow as pa
-
     if pa.types.is_nested(incoming):
         return all(is_unknown(incoming.field(index).type) for index in range(incoming.num_fields))
     return bool(pa.types.is_null(incoming))
 
 
-def typed_fields(fields: "Iterable[pa.Field]") -> "list[pa.Field]":
+def typed_fields(fields: Iterable[pa.Field]) -> list[pa.Field]:
     """The fields without lists that were only stored empty: their item type is unknown."""
     return _resolved_fields(fields, None)
 
 
-def _resolved_fields(fields: "Iterable[pa.Field]", items: "pa.DataType | None") -> "list[pa.Field]":
+def _resolved_fields(fields: Iterable[pa.Field], items: pa.DataType | None) -> list[pa.Field]:
     resolved = ((field, _resolved(field.type, items)) for field in fields)
     return [field.with_type(kind) for field, kind in resolved if kind is not None]
 
 
-def _resolved(kind: "pa.DataType", items: "pa.DataType | None") -> "pa.DataType | None":
+def _resolved(kind: pa.DataType, items: pa.DataType | None) -> pa.DataType | None:
     """The type with these items for lists of null; None if `items` is None and nothing else is left."""
-    import pyarrow as pa
-
     if pa.types.is_struct(kind):
         fields = _resolved_fields(kind, items)
         return pa.struct(fields) if fields else None
@@ -146,9 +133,7 @@ def _resolved(kind: "pa.DataType", items: "pa.DataType | None") -> "pa.DataType 
     return kind
 
 
-def _storable_leaf(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
-    import pyarrow as pa
-
+def _storable_leaf(table_format: TableFormat, incoming: pa.DataType) -> pa.DataType | None:
     if pa.types.is_timestamp(incoming):
         # A time zone only affects how an instant is shown, and both formats store just the instant.
         zone = None if incoming.tz is None else "UTC"
@@ -170,13 +155,11 @@ def _storable_leaf(table_format: TableFormat, incoming: "pa.DataType") -> "pa.Da
 
 def _merge_fields(
     table_format: TableFormat,
-    final: "list[pa.Field]",
-    present: "list[pa.Field]",
-    incoming: "list[pa.Field]",
-) -> "list[pa.Field]":
+    final: list[pa.Field],
+    present: list[pa.Field],
+    incoming: list[pa.Field],
+) -> list[pa.Field]:
     """The present fields in their order, followed by the new ones."""
-    import pyarrow as pa
-
     types = {field.name: field.type for field in incoming}
     final_types = {field.name: field.type for field in final}
     merged = [
@@ -198,13 +181,11 @@ def _merge_fields(
 
 def _merge(
     table_format: TableFormat,
-    final: "pa.DataType | None",
-    present: "pa.DataType",
-    incoming: "pa.DataType",
-) -> "pa.DataType":
+    final: pa.DataType | None,
+    present: pa.DataType,
+    incoming: pa.DataType,
+) -> pa.DataType:
     """The type for values of both; the present one if there is none."""
-    import pyarrow as pa
-
     if pa.types.is_struct(present) and pa.types.is_struct(incoming):
         fields = [] if final is None else list(final)
         return pa.struct(_merge_fields(table_format, fields, list(present), list(incoming)))
@@ -224,10 +205,8 @@ def _merge(
     return new if pa.types.is_null(present) else _wider(present, new) or present
 
 
-def _wider(one: "pa.DataType", other: "pa.DataType") -> "pa.DataType | None":
+def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """A type that can hold the values of both, at least those of moderate size."""
-    import pyarrow as pa
-
     numbers = (pa.types.is_integer, pa.types.is_floating)
     if all(any(is_number(each) for is_number in numbers) for each in (one, other)):
         if pa.types.is_integer(one) and pa.types.is_integer(other):

@@ -4,13 +4,13 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import pyarrow as pa
 
 from strom.connect.api import RetriableError
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from strom.connect.connectors.local_paths import sync_folder
 
 
 class AlreadyExistsError(Exception):
@@ -22,31 +22,24 @@ class FileStore(Protocol):
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file atomically; it is durable when the call returns."""
-        ...
 
     def write_once(self, path: str, data: bytes) -> None:
         """Write a new file; AlreadyExistsError if it exists."""
-        ...
 
     def read(self, path: str) -> bytes | None:
         """The content of a file; None if it does not exist."""
-        ...
 
-    def open(self, path: str) -> "pa.NativeFile | None":
+    def open(self, path: str) -> pa.NativeFile | None:
         """A file for random access; None if it does not exist."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, sorted; empty if the folder does not exist."""
-        ...
 
     def remove(self, path: str) -> None:
         """Remove a file, if it exists."""
-        ...
 
     def sync(self, path: str) -> None:
         """Make a file durable that another program has written."""
-        ...
 
 
 def open_files(settings: LakeSettings) -> FileStore:
@@ -67,7 +60,7 @@ class LocalFileStore:
         target = self._root / path
         beside = self._written_beside(target, data)
         beside.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def write_once(self, path: str, data: bytes) -> None:
         """Write to a temporary file, sync and link: the link fails if the name exists."""
@@ -79,7 +72,7 @@ class LocalFileStore:
             raise AlreadyExistsError(path) from None
         finally:
             beside.unlink()
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -87,9 +80,7 @@ class LocalFileStore:
         except FileNotFoundError:
             return None
 
-    def open(self, path: str) -> "pa.NativeFile | None":
-        import pyarrow as pa
-
+    def open(self, path: str) -> pa.NativeFile | None:
         try:
             return pa.OSFile(str(self._root / path))
         except FileNotFoundError:
@@ -110,7 +101,7 @@ class LocalFileStore:
         target = self._root / path
         with target.open("rb") as file:
             os.fsync(file.fileno())
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def _written_beside(self, target: Path, data: bytes) -> Path:
         beside = target.with_name(f".{target.name}.{os.getpid()}.{id(data):x}")
@@ -134,17 +125,7 @@ def _make_folders(folder: Path) -> None:
     _make_folders(folder.parent)
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open folders, and persists names itself
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(folder.parent)
 
 
 class S3FileStore:
@@ -184,7 +165,7 @@ class S3FileStore:
         except FileNotFoundError:
             return None
 
-    def open(self, path: str) -> "pa.NativeFile | None":
+    def open(self, path: str) -> pa.NativeFile | None:
         try:
             with _away(self._root):
                 return self._fs.open_input_file(self._at(path))

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import pyarrow as pa
 
 from strom.connect.api import (
     ConnectError,
@@ -20,17 +22,12 @@ from strom.connect.api import (
 from strom.connect.api import record_batches as record_batches
 from strom.connect.api.record_batches import joined
 from strom.connect.connectors.lake.columns import ColumnSelection
-from strom.connect.connectors.lake.conversion import fit
-from strom.connect.connectors.lake.delta import DeltaTable
+from strom.connect.connectors.lake.conversion import fit, rows_of
 from strom.connect.connectors.lake.evolution import TableColumns
 from strom.connect.connectors.lake.files import open_files
 from strom.connect.connectors.lake.parquet import ParquetTable
-from strom.connect.connectors.lake.rows import rows_of
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import LakeTable, PartitionBatch
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Place = tuple[str, TopicPartition]
 """The topic that names the table, and the partition that the records were read from.
@@ -46,12 +43,10 @@ class _Taken:
 
     first: int
     next: int
-    tables: "list[pa.Table]" = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
 
     def batch(self, columns: TableColumns | None) -> PartitionBatch:
         """All rows, converted to the current columns of the table."""
-        import pyarrow as pa
-
         rows = None
         if columns is not None and self.tables:
             rows = pa.concat_tables([fit(table, columns) for table in self.tables])
@@ -65,7 +60,7 @@ class _Made(NamedTuple):
     first: int
     next: int
     """The offset after the last of these records, whether it is a row or not."""
-    tables: "list[pa.Table]"
+    tables: list[pa.Table]
 
 
 class LakeSinkTask(SinkTask[LakeSettings]):
@@ -175,7 +170,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 raise PoisonRecord(str(poison), indexes[places[poison.index]]) from None
         return _Made(place, run.offsets[0], run.offsets[-1] + 1, tables)
 
-    def _waiting(self, topic: str, before: Sequence[_Made]) -> "list[pa.Table]":
+    def _waiting(self, topic: str, before: Sequence[_Made]) -> list[pa.Table]:
         """The rows of a topic's table that are not stored yet."""
         taken = [one.tables for place, one in self._taken.items() if place[0] == topic]
         made = [one.tables for one in before if one.place[0] == topic]
@@ -203,12 +198,17 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         return columns
 
     def _table(self, topic: str) -> LakeTable:
-        table = self._tables.get(topic)
-        if table is None:
-            kind = DeltaTable if self.settings.format == "delta" else ParquetTable
+        if topic not in self._tables:
             folder = self.settings.table_name.replace("${topic}", topic)
-            table = self._tables[topic] = kind(self._files, folder, self.context, self.settings)
-        return table
+            make = _delta_table if self.settings.format == "delta" else ParquetTable
+            self._tables[topic] = make(self._files, folder, self.context, self.settings)
+        return self._tables[topic]
+
+
+def _delta_table(*of: Any) -> LakeTable:
+    from strom.connect.connectors.lake.delta import DeltaTable  # loads delta-rs
+
+    return DeltaTable(*of)
 
 
 def _place(records: RecordBatch) -> Place:

@@ -1,20 +1,49 @@
 """MongoSink: writes records as documents, idempotently."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from bson.decimal128 import Decimal128
+from bson.errors import InvalidDocument
+from pymongo import DeleteOne, ReplaceOne
+from pymongo.errors import BulkWriteError, DocumentTooLarge
 
 from strom.connect.api import PoisonRecord, SinkConnector, SinkContext, SinkRecord, SinkTask
-from strom.connect.connectors.mongo.server import connect, translated_errors
-from strom.connect.connectors.mongo.settings import MongoSinkSettings
+from strom.connect.connectors.mongo.connection import MongoSettings, translated_errors
+from strom.connect.connectors.setting_forms import boolean, choice, integer, string
 
-if TYPE_CHECKING:
-    from pymongo import DeleteOne, ReplaceOne
-
-    Write = ReplaceOne[dict[str, Any]] | DeleteOne
-
+Write = ReplaceOne[dict[str, Any]] | DeleteOne
 _LARGEST_INTEGER = 2**63
+
+
+@dataclass(frozen=True, kw_only=True)
+class MongoSinkSettings(MongoSettings):
+    collection: str = string(
+        "collection", "The collection; ${topic} is the record's topic.", "${topic}"
+    )
+    id_from: str = choice(
+        "document.id.from",
+        "The source of a document's _id: the record's key, a field of its value (document.id.field), or "
+        "topic, partition and offset.",
+        ("key", "field", "place"),
+    )
+    id_field: str = string("document.id.field", "The field for document.id.from=field.", "_id")
+    delete_on_null: bool = boolean(
+        "delete.on.null.values", "Delete the document when a record has no value."
+    )
+    batch_size: int = integer("max.batch.size", "The maximum number of documents per write.", 1000)
+
+    def validate(self) -> Mapping[str, str]:
+        """Deleting documents needs keys."""
+        if self.delete_on_null and self.id_from != "key":
+            return {
+                "delete.on.null.values": "A record without a value identifies its "
+                "document by its key: set document.id.from=key."
+            }
+        return super().validate()
 
 
 class MongoSinkTask(SinkTask[MongoSinkSettings]):
@@ -22,7 +51,7 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
 
     def __init__(self, settings: MongoSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
-        self._client = connect(settings)
+        self._client = settings.connect()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Write the documents; returns when the server has acknowledged them."""
@@ -39,9 +68,7 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
     def stop(self) -> None:
         self._client.close()
 
-    def _write(self, index: int, record: SinkRecord) -> "Write | None":
-        from pymongo import DeleteOne, ReplaceOne
-
+    def _write(self, index: int, record: SinkRecord) -> Write | None:
         if record.value is None:
             if not self.settings.delete_on_null:
                 return None
@@ -67,10 +94,7 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
             raise PoisonRecord("The record has no key (document.id.from=key).", index)
         return to_document(record.key)
 
-    def _send(self, name: str, indexed: "list[tuple[int, Write]]") -> None:
-        from bson.errors import InvalidDocument
-        from pymongo.errors import BulkWriteError, DocumentTooLarge
-
+    def _send(self, name: str, indexed: list[tuple[int, Write]]) -> None:
         collection = self._client[self.settings.database][name]
         with translated_errors():
             try:
@@ -102,8 +126,6 @@ class MongoSink(SinkConnector[MongoSinkSettings]):
 
 def to_document(value: Any) -> Any:
     """A Connect value as a BSON value: decimals, dates and large integers have their own types."""
-    from bson.decimal128 import Decimal128
-
     if isinstance(value, dict):
         return {str(name): to_document(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

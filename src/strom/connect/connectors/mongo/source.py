@@ -7,7 +7,12 @@ JSON.
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
+
+from bson import json_util
+from bson.timestamp import Timestamp
+from pymongo.synchronous.change_stream import ChangeStream
 
 from strom.connect.api import (
     RetriableError,
@@ -17,21 +22,49 @@ from strom.connect.api import (
     SourceTask,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.mongo.server import connect, translated_errors
-from strom.connect.connectors.mongo.settings import MongoSourceSettings
-
-if TYPE_CHECKING:
-    from bson.timestamp import Timestamp
-    from pymongo.synchronous.change_stream import ChangeStream
+from strom.connect.connectors.mongo.connection import MongoSettings, translated_errors
+from strom.connect.connectors.setting_forms import boolean, choice, integer, string
 
 _SECONDS_BACK = 1
 """If a server does not report its time, changes are read from this long before the local time."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MongoSourceSettings(MongoSettings):
+    collection: str = string("collection", "The collection to read.", required=True)
+    topic_prefix: str | None = string(
+        "topic.prefix", "The topic is PREFIX.DATABASE.COLLECTION. [no prefix]"
+    )
+    startup_mode: str = choice(
+        "startup.mode",
+        "Where to start: at new changes, or with a copy of all existing documents.",
+        ("latest", "copy_existing"),
+    )
+    document_only: bool = boolean(
+        "publish.full.document.only",
+        "Send only the document (a tombstone for a deleted one) instead of the change event.",
+    )
+    full_document: str = choice(
+        "change.stream.full.document",
+        "What the change event of an update contains of the document.",
+        ("default", "updateLookup", "whenAvailable", "required"),
+        "updateLookup",
+    )
+    batch_size: int = integer("poll.max.batch.size", "The maximum number of events per poll.", 1000)
+    await_ms: int = integer(
+        "poll.await.time.ms", "The maximum time to wait for an event.", 500, maximum=1000
+    )
+
+    @property
+    def topic(self) -> str:
+        parts = (self.topic_prefix, self.database, self.collection)
+        return ".".join(part for part in parts if part)
+
+
 class MongoSourceTask(SourceTask[MongoSourceSettings]):
     def __init__(self, settings: MongoSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
-        self._client = connect(settings)
+        self._client = settings.connect()
         self._partition = {"ns": f"{settings.database}.{settings.collection}"}
         self._stream: ChangeStream[dict[str, Any]] | None = None
         self._position: dict[str, Any] = {}
@@ -76,8 +109,6 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
             self._stream = None
 
     def _copy(self) -> list[SourceRecord]:
-        from bson import json_util
-
         last = self._position["copied"]
         after = {} if last is None else {"_id": {"$gt": json_util.loads(last)}}
         collection = self._client[self.settings.database][self.settings.collection]
@@ -112,9 +143,7 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
                 records.append(self._record(event["documentKey"], self._value(event)))
         return records
 
-    def _open_stream(self) -> "ChangeStream[dict[str, Any]]":
-        from bson.timestamp import Timestamp
-
+    def _open_stream(self) -> ChangeStream[dict[str, Any]]:
         collection = self._client[self.settings.database][self.settings.collection]
         where: dict[str, Any] = (
             {"resume_after": self._position["token"]}
@@ -145,9 +174,7 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
             STRING,
         )
 
-    def _server_time(self) -> "Timestamp":
-        from bson.timestamp import Timestamp
-
+    def _server_time(self) -> Timestamp:
         told = self._client.admin.command("ping").get("operationTime")
         if isinstance(told, Timestamp):
             return told
@@ -162,6 +189,4 @@ class MongoSource(SourceConnector[MongoSourceSettings]):
 
 
 def _json(value: Any) -> str:
-    from bson import json_util
-
     return json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)

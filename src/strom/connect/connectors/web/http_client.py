@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+import httpx2
 
 from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
 from strom.connect.connectors.setting_forms import choice, integer, secret, string
-
-if TYPE_CHECKING:
-    import httpx2
 
 MAX_WAIT_S = 0.5
 """A request that is due later raises RequestNotDue instead of blocking: the task stays responsive."""
@@ -98,7 +97,7 @@ class HttpResponse(NamedTuple):
     url: str
     """The address that it came from, after redirects."""
     status: int
-    headers: "httpx2.Headers"
+    headers: httpx2.Headers
     body: bytes
     trusted: bool = True
     """Whether credentials and configured headers were sent with the request."""
@@ -123,8 +122,6 @@ class RedirectRefused(ConnectError):
 
 def _origin(address: str) -> object:
     """Scheme, host and port, by which servers are distinguished; None for what is no address."""
-    import httpx2  # and no other parser: two parsers might see different hosts in one address
-
     try:
         return httpx2.URL(address).origin
     except httpx2.InvalidURL:
@@ -136,8 +133,6 @@ def _trusted_by(address: str) -> set[object]:
 
     Many servers redirect http to https, from default port to default port.
     """
-    import httpx2
-
     origin = _origin(address)
     trusted = {origin}
     if origin is not None and (url := httpx2.URL(address)).scheme == "http" and url.port is None:
@@ -154,8 +149,6 @@ def redirect_location(response: HttpResponse) -> str | None:
 
 def redirect_target(url: str, location: str) -> str:
     """The address that a redirect leads to; RedirectRefused if it leaves https or HTTP."""
-    import httpx2
-
     shown = without_query(url)
     try:
         target = httpx2.URL(url).join(location)
@@ -169,7 +162,7 @@ def redirect_target(url: str, location: str) -> str:
     return str(target)
 
 
-def _check_location(response: "httpx2.Response") -> None:
+def _check_location(response: httpx2.Response) -> None:
     """Refuse an invalid redirect here: httpx would report a connection error, which is retried."""
     if response.status_code in _REDIRECTS and "location" in response.headers:
         redirect_target(str(response.url), response.headers["location"])
@@ -206,17 +199,11 @@ class HttpClient:
         redirects: bool = True,
     ) -> None:
         """`named` are the addresses whose servers are trusted with credentials; None: all."""
-        import httpx2
-
-        auth = None
-        if settings.auth_type == "basic":
-            auth = httpx2.BasicAuth(settings.auth_user or "", settings.auth_password or "")
+        basic = httpx2.BasicAuth(settings.auth_user or "", settings.auth_password or "")
         self._settings = settings
-        self._client = httpx2.Client(
-            auth=auth,
+        self._client = self._new_client(
+            auth=basic if settings.auth_type == "basic" else None,
             headers=settings.public_headers() | settings.header_pairs(),
-            timeout=settings.request_timeout_ms / 1000,
-            event_hooks={"response": [_check_location]},
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
@@ -241,7 +228,6 @@ class HttpClient:
         method: str,
         url: str,
         *,
-        params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> HttpResponse:
@@ -252,14 +238,14 @@ class HttpClient:
         other response is returned.
         """
         self._wait_for_turn()
-        response = self._once(self._is_trusted(url), method, url, params, headers, content)
+        response = self._once(self._is_trusted(url), method, url, headers, content)
         for _ in range(MAX_REDIRECTS):
             target = self._next_address(response)
             if target is None:
                 break
             # Once outside the origin, never trusted again: that server chooses the next address.
             trusted = response.trusted and _origin(target) in _trusted_by(response.url)
-            response = self._once(trusted, method, target, None, headers, content)
+            response = self._once(trusted, method, target, headers, content)
         else:
             if self._next_address(response) is not None:
                 raise RedirectRefused(f"{url} redirects more than {MAX_REDIRECTS} times.")
@@ -273,17 +259,16 @@ class HttpClient:
     def _is_trusted(self, url: str) -> bool:
         return self._trusted is None or _origin(url) in self._trusted
 
-    def _client_without_secrets(self) -> "httpx2.Client":
+    def _client_without_secrets(self) -> httpx2.Client:
         """A client that never had credentials, so that none can leak; it shares no cookies either."""
-        import httpx2
-
         if self._without_secrets is None:
-            self._without_secrets = httpx2.Client(
-                headers=self._settings.public_headers(),
-                timeout=self._settings.request_timeout_ms / 1000,
-                event_hooks={"response": [_check_location]},
-            )
+            self._without_secrets = self._new_client(headers=self._settings.public_headers())
         return self._without_secrets
+
+    def _new_client(self, **more: Any) -> httpx2.Client:
+        timeout = self._settings.request_timeout_ms / 1000
+        hooks = {"response": [_check_location]}
+        return httpx2.Client(timeout=timeout, event_hooks=hooks, **more)
 
     def _next_address(self, response: HttpResponse) -> str | None:
         """The address to request next; None if the response is no redirect, or none are followed."""
@@ -297,19 +282,14 @@ class HttpClient:
         trusted: bool,
         method: str,
         url: str,
-        params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
         content: bytes | None,
     ) -> HttpResponse:
         """Send one request, without redirects."""
-        import httpx2
-
         client = self._client if trusted else self._client_without_secrets()
         shown = without_user_info(url) if trusted else without_query(url)
         try:
-            with client.stream(
-                method, url, params=params, headers=headers, content=content
-            ) as response:
+            with client.stream(method, url, headers=headers, content=content) as response:
                 body = self._body(response)
                 return HttpResponse(
                     str(response.url), response.status_code, response.headers, body, trusted
@@ -337,7 +317,7 @@ class HttpClient:
         if wait:
             self._stopping.wait(wait)
 
-    def _body(self, response: "httpx2.Response") -> bytes:
+    def _body(self, response: httpx2.Response) -> bytes:
         body = bytearray()
         for block in response.iter_bytes():
             body += block
@@ -354,6 +334,19 @@ class HttpClient:
             with self._lock:
                 wanted = time.monotonic() + min(seconds, MAX_RETRY_AFTER_S)
                 self._not_before = max(self._not_before, wanted)
+
+
+def is_due(wait: float, stopping: threading.Event) -> bool:
+    """Wait for so many seconds, but only briefly; returns whether they are over."""
+    if wait > 0:
+        stopping.wait(min(wait, MAX_WAIT_S))
+    return wait <= MAX_WAIT_S
+
+
+def if_changed(etag: str | None, modified: str | None) -> dict[str, str]:
+    """The headers of a request whose response is needed only if it differs from the last one."""
+    headers = {"If-None-Match": etag, "If-Modified-Since": modified}
+    return {name: text for name, text in headers.items() if text}
 
 
 def retry_after_seconds(text: str | None, now: float) -> float | None:

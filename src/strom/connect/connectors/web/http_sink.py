@@ -18,12 +18,11 @@ from strom.connect.api import (
     SinkConnector,
     SinkContext,
     SinkRecord,
-    SinkTask,
     TopicPartition,
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import GAP, RecordTemplate
-from strom.connect.connectors.sent_since_flush import SentSinceFlush
+from strom.connect.connectors.sent_since_flush import UnbufferedSinkTask
 from strom.connect.connectors.setting_forms import choice, integer, string
 from strom.connect.connectors.web.http_client import (
     HttpClient,
@@ -92,28 +91,16 @@ class _Item(NamedTuple):
     url: str
 
 
-class HttpSinkTask(SinkTask[HttpSinkSettings]):
+class HttpSinkTask(UnbufferedSinkTask[HttpSinkSettings]):
     """Sends records, those of one partition in order."""
 
     def __init__(self, settings: HttpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._template = RecordTemplate(settings.url, lambda value: quote(value, safe=""))
         self._gaps = _segments_with_gaps(settings.url)
-        self._client: HttpClient | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._sent = SentSinceFlush()
-
-    def start(self) -> None:
-        count = self.settings.max_connections
-        self._client = HttpClient(
-            self.settings, self.context.stopping, connections=count, redirects=False
-        )
+        count = settings.max_connections
+        self._client = HttpClient(settings, context.stopping, connections=count, redirects=False)
         self._threads = ThreadPoolExecutor(count, "http-sink") if count > 1 else None
-
-    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Continue at the group's offsets; records of a recreated topic do not count as sent."""
-        self._sent.open(partitions, self.context)
-        return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Send all records but those that were sent since the last flush."""
@@ -127,15 +114,10 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         if failures:
             raise min(failures, key=_severity)
 
-    def flush(self) -> None:
-        # Nothing is buffered: `put` returns after the server's response.
-        self._sent.clear()
-
     def stop(self) -> None:
         if self._threads is not None:
             self._threads.shutdown()
-        if self._client is not None:
-            self._client.close()
+        self._client.close()
 
     def _address(self, index: int, record: SinkRecord) -> str:
         try:
@@ -204,8 +186,6 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         self._sent.note_up_to(batch[-1].record)
 
     def _request(self, url: str, batch: list[_Item]) -> HttpResponse:
-        if self._client is None:
-            raise ConnectError("The task is not started.")
         first, last = batch[0].record, batch[-1].record
         topic, partition = first.origin
         name = f"{self.context.connector}-{topic}-{partition}-{first.offset}"

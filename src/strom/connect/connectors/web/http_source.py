@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import httpx2
+
 from strom.connect.api import (
     ConnectError,
     Kind,
@@ -21,21 +23,25 @@ from strom.connect.api import (
 from strom.connect.api.schema import STRING
 from strom.connect.connectors.setting_forms import choice, integer, milliseconds, string
 from strom.connect.connectors.web.http_client import (
-    MAX_WAIT_S,
     HttpClient,
     HttpClientSettings,
     HttpResponse,
     RequestNotDue,
     address_problem,
+    if_changed,
+    is_due,
     start_of,
 )
-from strom.connect.connectors.web.json_pointer import PointerNotFound, is_pointer, look_up, resolve
 from strom.connect.connectors.web.paging import (
     CursorPages,
     LinkedPages,
     NumberedPages,
     Paging,
+    PointerNotFound,
     SinglePage,
+    is_pointer,
+    look_up,
+    resolve,
 )
 from strom.connect.connectors.web.progress import (
     DeliveredFilter,
@@ -145,7 +151,7 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         super().__init__(settings, context)
         self._partition = {"url": settings.url}
         self._paging = settings.make_paging()
-        self._client: HttpClient | None = None
+        self._client = HttpClient(settings, context.stopping, named=(settings.url,))
         self._progress = RoundProgress()
         self._due = 0.0
         self._pages = 0
@@ -158,32 +164,25 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         stored = self.context.offset(self._partition)
         if stored is not None:
             self._progress = RoundProgress.from_offset(stored)
-        named = (self.settings.url,)
-        self._client = HttpClient(self.settings, self.context.stopping, named=named)
 
     def poll(self) -> Sequence[SourceRecord]:
         """The records of the next page; empty while it is not due."""
-        if self._client is None:
-            raise ConnectError("The task is not started.")
         wait = max(self._due - time.monotonic(), self._client.ready_in)
-        if wait > 0:
-            self.context.stopping.wait(min(wait, MAX_WAIT_S))
-            if wait > MAX_WAIT_S:
-                return []
+        if not is_due(wait, self.context.stopping):
+            return []
         try:
-            return self._next_page(self._client)
+            return self._next_page()
         except RequestNotDue:
             return []
 
     def stop(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        self._client.close()
 
-    def _next_page(self, client: HttpClient) -> list[SourceRecord]:
+    def _next_page(self) -> list[SourceRecord]:
         at = self._progress
         if at.done:
             at = at.next_round()
-        response = self._request(client, at)
+        response = self._request(at)
         if response.status == 304:
             self._end_round(self._progress)
             return []
@@ -196,7 +195,7 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         document, records, schema = self._read(response)
         return self._deliver(records, schema, at, self._after(at, response, document, len(records)))
 
-    def _request(self, client: HttpClient, at: RoundProgress) -> HttpResponse:
+    def _request(self, at: RoundProgress) -> HttpResponse:
         address = self._address(at)
         if at.repeats:
             raise ConnectError(
@@ -204,14 +203,9 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
                 "round. Correct paging.pointer or the interface, then reset the connector's offsets."
             )
         self._requested.add(digest_of(address))
-        headers = {}
-        if self._conditional and self._progress.done:
-            headers = {"If-None-Match": at.etag, "If-Modified-Since": at.modified}
-        response = client.request(
-            "GET",
-            address,
-            headers={name: text for name, text in headers.items() if text is not None},
-        )
+        is_repeated = self._conditional and self._progress.done
+        headers = if_changed(at.etag, at.modified) if is_repeated else {}
+        response = self._client.request("GET", address, headers=headers)
         # A redirect without a location comes here too.
         if response.status >= 300 and response.status != 304:
             raise ConnectError(
@@ -334,8 +328,6 @@ _NOT_TRUSTED = (
 
 def _with_parameters(url: str, parameters: Mapping[str, str]) -> str:
     """The address with further query parameters."""
-    import httpx2
-
     return str(httpx2.URL(url).copy_merge_params(parameters)) if parameters else url
 
 

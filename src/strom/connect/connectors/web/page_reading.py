@@ -4,14 +4,13 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urldefrag, urljoin, urlsplit
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from strom.connect.api import Schema, Type
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
-
-if TYPE_CHECKING:
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _ATTRIBUTE = re.compile(r"(.*)@([\w:-]+)\s*", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
@@ -42,7 +41,7 @@ class FieldSelector:
         check_selector(selector)
         return cls(name, selector, attribute, many)
 
-    def read(self, node: "LexborNode | LexborHTMLParser") -> str | list[str] | None:
+    def read(self, node: LexborNode | LexborHTMLParser) -> str | list[str] | None:
         """The field's text; a list of all texts if the field is written with []."""
         if self.many:
             found = (self._text(one) for one in node.css(self.selector))
@@ -74,8 +73,6 @@ def parse_fields(text: str | None) -> tuple[FieldSelector, ...]:
 
 def check_selector(selector: str) -> None:
     """ValueError unless the text is a CSS selector or empty."""
-    from selectolax.lexbor import LexborHTMLParser, SelectolaxError
-
     try:
         if selector:
             LexborHTMLParser("<p></p>").css(selector)
@@ -93,8 +90,6 @@ def schema_of(fields: tuple[FieldSelector, ...]) -> Schema:
 class WebPage:
     def __init__(self, url: str, body: bytes, charset: str | None = None) -> None:
         """Without a charset, the parser detects the page's encoding."""
-        from selectolax.lexbor import LexborHTMLParser
-
         self.url = url
         text: bytes | str = body
         if charset is not None:

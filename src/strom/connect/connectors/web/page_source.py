@@ -22,7 +22,6 @@ from strom.connect.api import (
 from strom.connect.api.schema import STRING
 from strom.connect.connectors.setting_forms import integer, milliseconds, string, strings
 from strom.connect.connectors.web.http_client import (
-    MAX_WAIT_S,
     HttpClient,
     HttpClientSettings,
     HttpResponse,
@@ -30,6 +29,8 @@ from strom.connect.connectors.web.http_client import (
     RequestNotDue,
     ResponseTooLarge,
     address_problem,
+    if_changed,
+    is_due,
 )
 from strom.connect.connectors.web.page_reading import (
     WebPage,
@@ -118,55 +119,46 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
         self._fields = parse_fields(settings.fields)
         self._schema = schema_of(self._fields)
         self._key_schema = STRING if settings.key_field == "url" else None
-        self._client: HttpClient | None = None
+        named = (*settings.urls, *((settings.sitemap,) if settings.sitemap else ()))
+        self._client = HttpClient(settings, context.stopping, named=named)
         self._round = Round(settings.max_pages)
         self._robots: dict[str, Robots] = {}
         self._states: dict[str, Mapping[str, Any]] = {}
         self._due = 0.0
         self._begun = False
 
-    def start(self) -> None:
-        sitemap = (self.settings.sitemap,) if self.settings.sitemap else ()
-        named = (*self.settings.urls, *sitemap)
-        self._client = HttpClient(self.settings, self.context.stopping, named=named)
-
     def poll(self) -> Sequence[SourceRecord]:
         """The records of the next page, if it has changed."""
-        if self._client is None:
-            raise ConnectError("The task is not started.")
         now = time.monotonic()
         wait = self._round.wait(now) if self._begun else self._due - now
-        if wait > 0:
-            self.context.stopping.wait(min(wait, MAX_WAIT_S))
-            if wait > MAX_WAIT_S:
-                return []
+        if not is_due(wait, self.context.stopping):
+            return []
         if not self._begun:
-            self._begin_round(self._client)
+            self._begin_round()
         visit = self._round.take(time.monotonic())
-        records = self._visit(self._client, visit) if visit is not None else []
+        records = self._visit(visit) if visit is not None else []
         if not self._round:
             self._begun = False
             self._due = time.monotonic() + self.settings.poll_interval_ms / 1000
         return records
 
     def stop(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        self._client.close()
 
-    def _begin_round(self, client: HttpClient) -> None:
+    def _begin_round(self) -> None:
         beginning = Round(self.settings.max_pages)
-        listed = self._sitemap_pages(client, self.settings.sitemap) if self.settings.sitemap else []
+        listed = self._sitemap_pages(self.settings.sitemap) if self.settings.sitemap else []
         for url in (*self.settings.urls, *listed):
             if (address := page_address("", url)) is not None:
                 beginning.add(address, 0)
         self._round, self._begun = beginning, True
         self._robots.clear()
 
-    def _sitemap_pages(self, client: HttpClient, address: str) -> list[str]:
+    def _sitemap_pages(self, address: str) -> list[str]:
         """The pages of a sitemap, and of those that it lists."""
         pages, sitemaps, requested = [], [address], 0
         while sitemaps and requested < MAX_SITEMAPS:
-            response = client.request("GET", sitemaps.pop(0))
+            response = self._client.request("GET", sitemaps.pop(0))
             requested += 1
             if response.status != 200:
                 raise ConnectError(
@@ -180,16 +172,16 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
                 pages += found
         return pages
 
-    def _visit(self, client: HttpClient, visit: Visit) -> list[SourceRecord]:
+    def _visit(self, visit: Visit) -> list[SourceRecord]:
         """Visit a page if robots.txt allows it; RetriableError if the site is unavailable."""
         try:
-            robots = self._robots_of(client, visit.site)
+            robots = self._robots_of(visit.site)
             pause = max(self.settings.delay_ms / 1000, robots.delay or 0.0)
             if not robots.allows(visit.path):
                 _log.info("%s is skipped: robots.txt disallows it", visit.url)
                 return []
             self._round.delay_site(visit.site, time.monotonic() + pause)
-            return self._records(visit, self._request(client, visit))
+            return self._records(visit, self._request(visit))
         except (ResponseTooLarge, RedirectRefused) as error:
             _log.warning("%s is skipped: %s", visit.url, error)
             return []
@@ -202,22 +194,21 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
                 return []
             raise
 
-    def _robots_of(self, client: HttpClient, site: str) -> Robots:
+    def _robots_of(self, site: str) -> Robots:
         if site not in self._robots:
-            response = client.request("GET", f"{site}/robots.txt")
+            response = self._client.request("GET", f"{site}/robots.txt")
             text = response.body[:MAX_BYTES].decode("utf-8", "replace")
             self._robots[site] = Robots(
                 text if response.status == 200 else "", self.settings.user_agent
             )
         return self._robots[site]
 
-    def _request(self, client: HttpClient, visit: Visit) -> HttpResponse:
+    def _request(self, visit: Visit) -> HttpResponse:
         state = self._state(visit.url)
         headers = {}
         if state.get("done") and not self._is_followed(visit):
-            tags = {"If-None-Match": state.get("etag"), "If-Modified-Since": state.get("modified")}
-            headers = {name: text for name, text in tags.items() if text}
-        return client.request("GET", visit.url, headers=headers)
+            headers = if_changed(state.get("etag"), state.get("modified"))
+        return self._client.request("GET", visit.url, headers=headers)
 
     def _is_followed(self, visit: Visit) -> bool:
         # Its links are needed, and a 304 response has none: such a page is requested unconditionally.

@@ -1,4 +1,4 @@
-"""Pagination of HTTP interfaces.
+"""Pagination of HTTP interfaces, and the JSON pointers that address values in their responses.
 
 A page is identified by what is stored in offsets: None for the first, then a link or cursor (a
 string), or a page number or record offset (an integer).
@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from strom.connect.connectors.web.http_client import HttpResponse
-from strom.connect.connectors.web.json_pointer import look_up
 
 Page: TypeAlias = str | int | None
 
@@ -112,3 +111,34 @@ def _next_link(header: str | None) -> str | None:
             if name.lower() == "rel" and "next" in value.strip('"').lower().split():
                 return address.strip().strip("<>")
     return None
+
+
+class PointerNotFound(LookupError):
+    """The document has no value at the pointer."""
+
+
+def is_pointer(text: str) -> bool:
+    """Whether it is a JSON pointer (RFC 6901): empty for the whole document, or steps after /."""
+    return text == "" or text.startswith("/")
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """The value at the pointer, or PointerNotFound."""
+    found = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise PointerNotFound(f"no value at {pointer}") from None
+    return found
+
+
+def look_up(document: Any, pointer: str | None) -> Any:
+    """The value at the pointer; None if there is no pointer or no value."""
+    if pointer is None:
+        return None
+    try:
+        return resolve(document, pointer)
+    except PointerNotFound:
+        return None
