@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from strom.connect.api import PoisonRecord, Schema
+from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import (
     DATE_NAME,
     DECIMAL,
@@ -19,6 +19,7 @@ from strom.connect.api.schema import (
     TIMESTAMP_NAME,
 )
 
+INTEGER_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 UTC_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 DAY_MS: Final = 24 * 60 * 60 * 1000
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
