@@ -2,7 +2,7 @@
 
 import pytest
 
-from strom.connect.runtime.masking import masked, secrets_in, unmasked
+from strom.connect.runtime.secrets import masked, secrets_in, unmasked
 
 SECRETS = [
     ("connection.url", "postgresql://me:{}@db:5432/shop", "postgresql://me:[hidden]@db:5432/shop"),

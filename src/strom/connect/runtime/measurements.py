@@ -22,6 +22,5 @@ def make_worker_metrics(worker: ConnectWorker) -> MetricsRegistry:
     def read_worker() -> Iterator[tuple[int, bool]]:
         yield len(worker.herder.runners()), worker.membership.holds_lease()
 
-    return MetricsRegistry(
-        [TableCollector({STATES: read_states, TASKS: read_tasks, WORKER: read_worker})]
-    )
+    tables = TableCollector({STATES: read_states, TASKS: read_tasks, WORKER: read_worker})
+    return MetricsRegistry([tables], worker.settings.max_label_values)
