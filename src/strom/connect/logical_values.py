@@ -35,6 +35,13 @@ def has_default(schema: Schema) -> bool:
     return schema.default is not NO_DEFAULT and schema.default is not None
 
 
+def map_schemas(schema: Schema) -> tuple[Schema, Schema]:
+    """The schemas of a map's keys and values."""
+    if schema.key is None or schema.value is None:
+        raise PoisonRecord("A map's keys and values need a schema.")
+    return schema.key, schema.value
+
+
 def decimal_scale(schema: Schema) -> int:
     """The scale of a decimal's schema."""
     text = schema.parameter(SCALE)

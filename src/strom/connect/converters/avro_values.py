@@ -23,6 +23,7 @@ from strom.connect.logical_values import (
     decoder,
     encoder,
     has_default,
+    map_schemas,
 )
 
 Conversion = Callable[[Any], Any]
@@ -118,9 +119,7 @@ def _union_writer(schema: Schema) -> Conversion:
 
 
 def _map_writer(schema: Schema) -> Conversion:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
-    key, item = avro_writer(schema.key), avro_writer(schema.value)
+    key, item = map(avro_writer, map_schemas(schema))
     if is_avro_map(schema):
         return _checked(Type.MAP, lambda value: {key(one): item(value[one]) for one in value})
     return _checked(
@@ -156,9 +155,7 @@ def _reader_of_present(schema: Schema) -> Conversion:
 
 
 def _map_reader(schema: Schema) -> Conversion:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
-    key, item = avro_reader(schema.key), avro_reader(schema.value)
+    key, item = map(avro_reader, map_schemas(schema))
 
     def read(value: Any) -> dict[Any, Any]:
         if isinstance(value, Mapping):

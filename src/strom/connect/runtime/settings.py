@@ -23,6 +23,15 @@ def _ms(name: str, default: int, minimum: int, doc: str) -> Any:
     return setting(name, Kind.LONG, doc, default, minimum=minimum)
 
 
+def _topic(store: str, content: str, default: str) -> Any:
+    return setting(f"{store}.storage.topic", Kind.STRING, f"The topic of {content}.", default)
+
+
+def _partitions(store: str, default: int) -> Any:
+    name, doc = f"{store}.storage.partitions", "Partitions of that topic."
+    return setting(name, Kind.INT, doc, default, minimum=1)
+
+
 def _default_converter(part: str, default: str) -> Any:
     return setting(f"{part}.converter", Kind.STRING, f"The default converter of {part}s.", default)
 
@@ -57,21 +66,11 @@ class WorkerSettings(ConnectorSettings):
     allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS.name, ALLOWED_HOSTS.kind, ALLOWED_HOSTS.doc, ALLOWED_HOSTS.default
     )
-    config_topic: str = setting(
-        "config.storage.topic", Kind.STRING, "The topic of configurations.", "connect-configs"
-    )
-    offset_topic: str = setting(
-        "offset.storage.topic", Kind.STRING, "The topic of source offsets.", "connect-offsets"
-    )
-    offset_partitions: int = setting(
-        "offset.storage.partitions", Kind.INT, "Partitions of that topic.", 25, minimum=1
-    )
-    status_topic: str = setting(
-        "status.storage.topic", Kind.STRING, "The topic of states.", "connect-status"
-    )
-    status_partitions: int = setting(
-        "status.storage.partitions", Kind.INT, "Partitions of that topic.", 5, minimum=1
-    )
+    config_topic: str = _topic("config", "configurations", "connect-configs")
+    offset_topic: str = _topic("offset", "source offsets", "connect-offsets")
+    offset_partitions: int = _partitions("offset", 25)
+    status_topic: str = _topic("status", "states", "connect-status")
+    status_partitions: int = _partitions("status", 5)
     replication_factor: int = setting(
         "storage.replication.factor",
         Kind.INT,
