@@ -9,7 +9,7 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from strom.connect.api import PoisonRecord, Schema
+from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import (
     DATE_NAME,
     DECIMAL,
@@ -19,6 +19,7 @@ from strom.connect.api.schema import (
     TIMESTAMP_NAME,
 )
 
+INTEGER_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 UTC_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 DAY_MS: Final = 24 * 60 * 60 * 1000
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
@@ -32,6 +33,13 @@ Encoder = Callable[[Any], Any]
 def has_default(schema: Schema) -> bool:
     """Whether a missing value is replaced by a default other than None."""
     return schema.default is not NO_DEFAULT and schema.default is not None
+
+
+def map_schemas(schema: Schema) -> tuple[Schema, Schema]:
+    """The schemas of a map's keys and values."""
+    if schema.key is None or schema.value is None:
+        raise PoisonRecord("A map's keys and values need a schema.")
+    return schema.key, schema.value
 
 
 def decimal_scale(schema: Schema) -> int:

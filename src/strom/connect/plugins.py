@@ -5,20 +5,43 @@ connector class. Others are named `module:class`, if the worker's setting `plugi
 package: otherwise a client that may create connectors could import any module on the path.
 """
 
-import difflib
 import functools
 import importlib
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from strom.connect.api import Connector, InvalidSettings, SinkConnector
+from strom.connect.api.settings import did_you_mean
 
 log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "strom.connectors"
+
+
+def load_class(location: str) -> Any:
+    """Import a class, given as `module:class`."""
+    module, _, name = location.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+def find_named(kinds: Mapping[str, N], name: str, setting: str, what: str) -> N:
+    """What has this name or alias; InvalidSettings suggests the nearest."""
+    if name in kinds:
+        return kinds[name]
+    available = ", ".join(dict.fromkeys(kind.name for kind in kinds.values()))
+    hint = did_you_mean(name, kinds, f" Available: {available}.")
+    raise InvalidSettings({setting: [f"Unknown {what} {name}.{hint}"]})
 
 
 @dataclass(frozen=True)
@@ -36,97 +59,71 @@ class Plugin:
     """Aliases: the class names in users' existing configurations."""
 
     def load(self) -> type[Connector[Any]]:
-        module, _, name = self.location.partition(":")
-        loaded: type[Connector[Any]] = getattr(importlib.import_module(module), name)
+        loaded: type[Connector[Any]] = load_class(self.location)
         return loaded
 
 
-_OWN = "strom.connect.connectors"
+def _own(name: str, module: str, doc: str, *aliases: str) -> Plugin:
+    kind = "sink" if name.endswith("Sink") else "source"
+    return Plugin(name, kind, f"strom.connect.connectors.{module}:{name}", doc, aliases)
+
+
 BUILT_IN = (
-    Plugin(
+    _own(
         "FileStreamSource",
-        "source",
-        f"{_OWN}.files.source:FileStreamSource",
+        "files.source",
         "Lines, CSV or JSON lines of files, which may grow and be rotated.",
-        ("org.apache.kafka.connect.file.FileStreamSourceConnector", "FileStreamSourceConnector"),
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSourceConnector",
     ),
-    Plugin(
+    _own(
         "FileStreamSink",
-        "sink",
-        f"{_OWN}.files.sink:FileStreamSink",
+        "files.sink",
         "Records as lines of a file.",
-        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "FileStreamSinkConnector"),
+        "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "FileStreamSinkConnector",
     ),
-    Plugin(
+    _own(
         "JdbcSource",
-        "source",
-        f"{_OWN}.databases.source:JdbcSource",
+        "databases.source",
         "Rows of tables in PostgreSQL or SQLite: new, updated, or all.",
-        ("io.confluent.connect.jdbc.JdbcSourceConnector", "JdbcSourceConnector"),
+        "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "JdbcSourceConnector",
     ),
-    Plugin(
+    _own(
         "JdbcSink",
-        "sink",
-        f"{_OWN}.databases.sink:JdbcSink",
+        "databases.sink",
         "Records as rows in PostgreSQL or SQLite, exactly once.",
-        ("io.confluent.connect.jdbc.JdbcSinkConnector", "JdbcSinkConnector"),
+        "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "JdbcSinkConnector",
     ),
-    Plugin(
+    _own(
         "PostgresChanges",
-        "source",
-        f"{_OWN}.postgres_changes.source:PostgresChanges",
+        "postgres_changes.source",
         "Every change of PostgreSQL tables, by logical replication.",
-        ("io.debezium.connector.postgresql.PostgresConnector",),
+        "io.debezium.connector.postgresql.PostgresConnector",
     ),
-    Plugin(
+    _own(
         "LakeSink",
-        "sink",
-        f"{_OWN}.lake.sink:LakeSink",
+        "lake.sink",
         "Records as Parquet or Delta tables, in folders or S3-compatible stores, exactly once.",
     ),
-    Plugin(
-        "HttpSource",
-        "source",
-        f"{_OWN}.web.http_source:HttpSource",
-        "Responses of an HTTP interface, polled page by page.",
-    ),
-    Plugin(
-        "HttpSink",
-        "sink",
-        f"{_OWN}.web.http_sink:HttpSink",
-        "Records sent to an HTTP interface.",
-    ),
-    Plugin(
-        "WebPageSource",
-        "source",
-        f"{_OWN}.web.page_source:WebPageSource",
-        "Elements of web pages, selected by CSS selectors.",
-    ),
-    Plugin(
-        "AmqpSource",
-        "source",
-        f"{_OWN}.amqp.source:AmqpSource",
-        "Messages of AMQP queues.",
-    ),
-    Plugin(
-        "AmqpSink",
-        "sink",
-        f"{_OWN}.amqp.sink:AmqpSink",
-        "Records published to an AMQP exchange.",
-    ),
-    Plugin(
+    _own("HttpSource", "web.http_source", "Responses of an HTTP interface, polled page by page."),
+    _own("HttpSink", "web.http_sink", "Records sent to an HTTP interface."),
+    _own("WebPageSource", "web.page_source", "Elements of web pages, selected by CSS selectors."),
+    _own("AmqpSource", "amqp.source", "Messages of AMQP queues."),
+    _own("AmqpSink", "amqp.sink", "Records published to an AMQP exchange."),
+    _own(
         "MongoSource",
-        "source",
-        f"{_OWN}.mongo.source:MongoSource",
+        "mongo.source",
         "Changes of MongoDB collections, by change streams.",
-        ("com.mongodb.kafka.connect.MongoSourceConnector",),
+        "com.mongodb.kafka.connect.MongoSourceConnector",
     ),
-    Plugin(
+    _own(
         "MongoSink",
-        "sink",
-        f"{_OWN}.mongo.sink:MongoSink",
+        "mongo.sink",
         "Records as MongoDB documents.",
-        ("com.mongodb.kafka.connect.MongoSinkConnector",),
+        "com.mongodb.kafka.connect.MongoSinkConnector",
     ),
 )
 
@@ -176,11 +173,7 @@ def plugin(name: str, packages: Collection[str] = ()) -> Plugin:
 
     `packages` lists the packages from which `module:class` may be imported.
     """
-    by_any_name = _by_any_name()
-    if name in by_any_name:
-        return by_any_name[name]
-    if ":" in name:
+    known = _by_any_name()
+    if ":" in name and name not in known:
         return _by_location(name, packages)
-    near = difflib.get_close_matches(name, by_any_name, n=1)
-    hint = f" Did you mean {near[0]}?" if near else f" Available: {', '.join(plugins())}."
-    raise InvalidSettings({"connector.class": [f"Unknown connector class {name}.{hint}"]})
+    return find_named(known, name, "connector.class", "connector class")

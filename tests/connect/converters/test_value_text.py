@@ -58,7 +58,7 @@ AS_KAFKA_READS = [
 @pytest.mark.parametrize("text", AS_KAFKA_READS)
 def test_text_is_read_as_kafka_reads_it(judge: Judge, text):
     answer = judge.ask({"do": "header from text", "text": text})
-    schema, value = SIMPLE.header_from_bytes("t", "h", text.encode())
+    schema, value = SIMPLE.from_bytes("t", text.encode())
     assert enveloped(schema, value) == answer["value"]
 
 
@@ -74,12 +74,12 @@ def test_blanks_in_quotes_are_kept():
 
 
 def test_bytes_that_are_no_text_stay_bytes():
-    assert SIMPLE.header_from_bytes("t", "h", b"\xff\xfe") == (BYTES, b"\xff\xfe")
+    assert SIMPLE.from_bytes("t", b"\xff\xfe") == (BYTES, b"\xff\xfe")
 
 
 def test_a_header_without_a_value_has_none():
-    assert SIMPLE.header_from_bytes("t", "h", None) == (None, None)
-    assert SIMPLE.header_to_bytes("t", "h", STRING, None) is None
+    assert SIMPLE.from_bytes("t", None) == (None, None)
+    assert SIMPLE.to_bytes("t", STRING, None) is None
 
 
 MOMENT = dt.datetime(2019, 8, 23, 14, 34, 54, 346000, tzinfo=dt.UTC)

@@ -1,7 +1,14 @@
 """What a worker reports of its connectors and tasks, as Prometheus sees it."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from strom.connect.runtime.assignment import Unit
+from strom.connect.runtime.measurements import make_worker_metrics
+from strom.connect.runtime.settings import WorkerSettings
+from strom.metrics.connect import TaskStats
 from strom.testing import LocalBroker
 from tests.connect.runtime.workers import STRING, Rest, embedded_worker, wait_until
 from tests.metrics.scraping import scrape
@@ -71,3 +78,18 @@ def test_bad_records_and_failures_are_counted(worker, tmp_path):
     )
     task = {"connector": "fails", "task": "0"}
     assert scrape(url).value("strom_connect_task_failures_total", **task) == 1
+
+
+def test_the_cap_on_series_is_a_setting_of_the_worker():
+    runners = [
+        SimpleNamespace(unit=Unit(name, 0), state="RUNNING", stats=TaskStats()) for name in "abc"
+    ]
+    worker: Any = SimpleNamespace(
+        settings=WorkerSettings.read({"metrics.max.label.values": "1"}),
+        herder=SimpleNamespace(runners=lambda: runners),
+        membership=SimpleNamespace(holds_lease=lambda: True),
+    )
+    text = make_worker_metrics(worker).render()[0].decode()
+    states = [line for line in text.splitlines() if line.startswith("strom_connect_task_state{")]
+    assert len(states) == 2
+    assert [line.rpartition(" ")[2] for line in states if 'connector="_other"' in line] == ["2.0"]

@@ -371,6 +371,22 @@ def test_offsets_of_what_is_not_there_are_refused(rest, source, config, tmp_path
         place = {"kafka_topic": topic, "kafka_partition": partition}
         body = {"offsets": [{"partition": place, "offset": offset}]}
         assert rest.ask("PATCH", path, body)[0] >= 400
+    place = {"kafka_topic": config["topic"], "kafka_partition": 0}
+    for wrong, offset, message in (
+        ({}, None, "must contain the keys 'kafka_topic' and 'kafka_partition'"),
+        (place | {"kafka_topic": None}, None, "Kafka topic names must be valid strings"),
+        (
+            place | {"kafka_partition": "x"},
+            None,
+            "Kafka partition value in the provided offsets: 'x'",
+        ),
+        (place, {}, "should either be null or contain the key 'kafka_offset'"),
+        (place, {"kafka_offset": 2**70}, f"Kafka offset value in the provided offsets: '{2**70}'"),
+    ):
+        status, found, _ = rest.ask(
+            "PATCH", path, {"offsets": [{"partition": wrong, "offset": offset}]}
+        )
+        assert (status, message in found["message"]) == (400, True), found
     rest.ask("DELETE", f"/connectors/{sink}")
 
 

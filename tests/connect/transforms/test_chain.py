@@ -4,7 +4,8 @@ import pytest
 
 from strom.connect.api import InvalidSettings, SinkRecord, SourceRecord
 from strom.connect.api.schema import INT32, STRING, array, mapping
-from strom.connect.transforms import Part, known_names, make_chain
+from strom.connect.transforms import make_chain
+from strom.connect.transforms.contract import Part
 from tests.connect.transforms.asked import record
 
 TWO = {
@@ -154,13 +155,6 @@ def test_letters_of_dates_that_are_not_known_are_refused_by_name(letter):
 def test_expressions_that_only_java_knows_are_refused(regex):
     found = problems({**TWO, "transforms.route.regex": regex})
     assert "transforms.route.regex" in found
-
-
-def test_the_names_of_all_settings_are_known():
-    names = known_names(TWO)
-    assert names >= TWO.keys()
-    assert {"transforms.route.negate", "transforms.hide.replacement"} <= names
-    assert "transforms.route.fields" not in names
 
 
 def test_key_and_value_stand_at_the_same_places_in_both_kinds_of_records():

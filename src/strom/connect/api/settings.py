@@ -92,7 +92,8 @@ class ConnectorSettings(Settings):
         others = set(known_elsewhere)
         for name in texts:
             if name not in fields and name not in others:
-                problems[name] = [_unknown(name, [*fields, *others])]
+                hint = did_you_mean(name, [*fields, *others])
+                problems[name] = [f"Unknown setting {name}.{hint}"]
         values: dict[str, Any] = {}
         for name, (attribute, definition) in fields.items():
             required = getattr(definition, "required", False)
@@ -125,7 +126,18 @@ def _may_be_empty(definition: Definition) -> bool:
     return definition.kind in (Kind.STRING, Kind.PASSWORD, Kind.LIST) and not definition.choices
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    return f"Unknown setting {name}.{hint}"
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A sentence with the known name that is most similar; `otherwise` if none is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else otherwise
+
+
+def read_nested(
+    settings_class: type[ConnectorSettings], texts: Mapping[str, str], prefix: str
+) -> ConnectorSettings:
+    """Parse settings whose names have a prefix in the whole configuration: problems have it too."""
+    try:
+        return settings_class.read(texts)
+    except InvalidSettings as error:
+        problems = {prefix + name: texts for name, texts in error.problems.items()}
+        raise InvalidSettings(problems) from None

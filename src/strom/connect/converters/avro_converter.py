@@ -3,9 +3,9 @@
 import io
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from strom.connect.api import Kind, PoisonRecord, Schema, Type, setting
 from strom.connect.converters.avro_schemas import FromAvro, ToAvro
@@ -17,12 +17,9 @@ from strom.connect.converters.avro_values import (
 )
 from strom.connect.converters.registered import (
     RegisteredConverter,
+    RegisteredReader,
     RegistrySettings,
-    framed,
-    named_by,
-    unframed,
 )
-from strom.connect.schema_cache import SchemaCache
 from strom.registry.client import RegisteredSchema
 
 _OF_PLAIN_VALUES = {
@@ -48,77 +45,36 @@ class AvroSettings(RegistrySettings):
     )
 
 
-class _Written(NamedTuple):
-    """How to write values of one schema."""
-
-    text: str
-    write: Conversion
-
-
-class _Codec(NamedTuple):
-    """How to read values of one registered schema."""
-
-    schema: Schema
-    parsed: Any
-    read: Conversion
-
-
 class AvroConverter(RegisteredConverter):
     """Avro binary encoding in Confluent's wire format."""
 
     settings_class = AvroSettings
     kind = "AVRO"
+    language = "Avro"
 
-    def __init__(self, settings: AvroSettings, *, is_key: bool) -> None:
-        super().__init__(settings, is_key=is_key)
-        self._written = SchemaCache(_written, settings.cache_size)
-        self._targets: dict[tuple[str, int], tuple[Schema, int, Any]] = {}
-        self._codecs: dict[int, _Codec] = {}
-
-    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        if value is None:
-            return None
+    def schema_of(self, value: Any) -> Schema:
+        schema = _OF_PLAIN_VALUES.get(type(value))
         if schema is None:
-            schema = _OF_PLAIN_VALUES.get(type(value))
-            if schema is None:
-                raise PoisonRecord(
-                    f"Avro needs a schema for a {type(value).__name__}; use the JsonConverter with "
-                    "schemas.enable=false for schemaless values."
-                )
-        schema_id, parsed = self._target(topic, schema)
-        return framed(schema_id, _encoded(parsed, self._written(schema).write(value)))
+            raise PoisonRecord(
+                f"Avro needs a schema for a {type(value).__name__}; use the JsonConverter with "
+                "schemas.enable=false for schemaless values."
+            )
+        return schema
 
-    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The value, and the schema that it was written with."""
-        if data is None:
-            return None, None
-        schema_id, payload = unframed(data)
-        codec = self._codecs.get(schema_id)
-        if codec is None:
-            codec = self._codecs[schema_id] = self._codec(self.schema_of_id(schema_id))
-        return codec.schema, codec.read(_decoded(codec.parsed, payload))
+    def schema_text(self, schema: Schema) -> str:
+        return json.dumps(ToAvro().schema(schema), separators=(",", ":"), ensure_ascii=False)
 
-    def _target(self, topic: str, schema: Schema) -> tuple[int, Any]:
-        """The id and parsed schema to write with.
+    def make_writer(self, schema: Schema, registered: RegisteredSchema) -> Callable[[Any], bytes]:
+        parsed, _ = self._parsed(registered, without_logical_types)
+        convert = avro_writer(schema)
+        return lambda value: _encoded(parsed, convert(value))
 
-        The schema is kept alive, because its id() is the key.
-        """
-        found = self._targets.get((topic, id(schema)))
-        if found is None:
-            subject = self.subject(topic, named_by(schema))
-            registered = self.schema_to_write(subject, self._written(schema).text)
-            parsed, _ = self._parsed(registered, without_logical_types)
-            found = schema, registered.id, parsed
-            if len(self._targets) >= self.settings.cache_size:
-                self._targets.clear()
-            self._targets[topic, id(schema)] = found
-        return found[1], found[2]
-
-    def _codec(self, registered: RegisteredSchema) -> _Codec:
+    def make_reader(self, registered: RegisteredSchema, place: tuple[int, ...]) -> RegisteredReader:
         parsed, _ = self._parsed(registered, without_logical_types)
         described, named = self._parsed(registered, lambda avro: avro)
         schema = FromAvro(named).schema(described)
-        return _Codec(schema, parsed, avro_reader(schema))
+        convert = avro_reader(schema)
+        return RegisteredReader(schema, lambda payload: convert(_decoded(parsed, payload)))
 
     def _parsed(
         self, registered: RegisteredSchema, prepare: Conversion
@@ -135,11 +91,6 @@ class AvroConverter(RegisteredConverter):
         except (fastavro.schema.SchemaParseException, *_FAULTS) as error:
             raise PoisonRecord(f"Schema {registered.id} is not an Avro schema: {error}.") from error
         return parsed, named
-
-
-def _written(schema: Schema) -> _Written:
-    text = json.dumps(ToAvro().schema(schema), separators=(",", ":"), ensure_ascii=False)
-    return _Written(text, avro_writer(schema))
 
 
 def _encoded(parsed: Any, value: Any) -> bytes:

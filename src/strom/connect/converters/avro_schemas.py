@@ -8,7 +8,7 @@ parameters.
 
 import base64
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from strom.connect.api import Field, PoisonRecord, Schema, Type
@@ -44,15 +44,8 @@ _PLAIN: Final = {
     Type.STRING: "string",
     Type.BYTES: "bytes",
 }
-_CONNECT_PLAIN: Final = {
-    "int": Type.INT32,
-    "long": Type.INT64,
-    "float": Type.FLOAT32,
-    "double": Type.FLOAT64,
-    "boolean": Type.BOOLEAN,
-    "string": Type.STRING,
-    "bytes": Type.BYTES,
-}
+_CONNECT_PLAIN: Final = {avro: kind for kind, avro in _PLAIN.items()}
+"""An Avro int is an INT32, the last of its kinds."""
 _LOGICAL: Final = {
     DATE_NAME: "date",
     TIME_NAME: "time-millis",
@@ -207,39 +200,37 @@ def _logical(schema: Schema) -> dict[str, Any]:
 
 
 def _properties(schema: Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if schema.doc is not None:
-        found["connect.doc"] = schema.doc
-    if schema.version is not None:
-        found["connect.version"] = schema.version
-    if schema.parameters:
-        found["connect.parameters"] = dict(schema.parameters)
-    if has_default(schema):
-        found["connect.default"] = _default_to_avro(schema)
-    if schema.name is not None:
-        found["connect.name"] = schema.name
-    if schema.type in (Type.INT8, Type.INT16):
-        found["connect.type"] = schema.type.value
-    return found
+    found = {
+        "connect.doc": schema.doc,
+        "connect.version": schema.version,
+        "connect.parameters": dict(schema.parameters) or None,
+        "connect.default": _default_to_avro(schema) if has_default(schema) else None,
+        "connect.name": schema.name,
+        "connect.type": schema.type.value if schema.type in (Type.INT8, Type.INT16) else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _default_to_avro(schema: Schema) -> Any:
     """A default in Avro's JSON, where bytes are characters 0 to 255."""
     written = json_writer(schema, numeric_decimals=False, fill_defaults=False)(schema.default)
-    return _bytes_as_text(schema, written)
+    return _with_bytes(schema, written, lambda text: base64.b64decode(text).decode("latin-1"))
 
 
-def _bytes_as_text(schema: Schema, value: Any) -> Any:
-    if value is None:
-        return None
-    if schema.type is Type.BYTES:
-        return base64.b64decode(value).decode("latin-1")
-    if schema.type is Type.STRUCT:
-        return {f.name: _bytes_as_text(f.schema, value.get(f.name)) for f in schema.fields}
-    if schema.type is Type.ARRAY and schema.value is not None:
-        return [_bytes_as_text(schema.value, item) for item in value]
-    if schema.type is Type.MAP and schema.value is not None and isinstance(value, dict):
-        return {key: _bytes_as_text(schema.value, item) for key, item in value.items()}
+def _with_bytes(schema: Schema, value: Any, change: Callable[[str], str]) -> Any:
+    """A value in JSON, with the texts of its bytes changed."""
+
+    def inner(part: Schema, value: Any) -> Any:
+        return _with_bytes(part, value, change)
+
+    if schema.type is Type.BYTES and isinstance(value, str):
+        return change(value)
+    if schema.type is Type.STRUCT and isinstance(value, Mapping):
+        return {field.name: inner(field.schema, value.get(field.name)) for field in schema.fields}
+    if schema.type is Type.ARRAY and schema.value is not None and isinstance(value, list):
+        return [inner(schema.value, item) for item in value]
+    if schema.type is Type.MAP and schema.value is not None and isinstance(value, Mapping):
+        return {key: inner(schema.value, item) for key, item in value.items()}
     return value
 
 
@@ -390,16 +381,9 @@ def _with_properties(found: Schema, kind: str, avro: Mapping[str, Any]) -> Schem
 
 
 def _default_from_avro(schema: Schema, value: Any) -> Any:
-    return json_reader(schema, fill_defaults=True)(_text_as_base64(schema, value))
+    read = json_reader(schema, fill_defaults=True)
+    return read(_with_bytes(schema, value, _latin_to_base64))
 
 
-def _text_as_base64(schema: Schema, value: Any) -> Any:
-    if schema.type is Type.BYTES and isinstance(value, str):
-        return base64.b64encode(value.encode("latin-1")).decode("ascii")
-    if schema.type is Type.STRUCT and isinstance(value, Mapping):
-        return {f.name: _text_as_base64(f.schema, value.get(f.name)) for f in schema.fields}
-    if schema.type is Type.ARRAY and schema.value is not None and isinstance(value, list):
-        return [_text_as_base64(schema.value, item) for item in value]
-    if schema.type is Type.MAP and schema.value is not None and isinstance(value, Mapping):
-        return {key: _text_as_base64(schema.value, item) for key, item in value.items()}
-    return value
+def _latin_to_base64(text: str) -> str:
+    return base64.b64encode(text.encode("latin-1")).decode("ascii")

@@ -10,29 +10,31 @@ from typing import Any
 from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import DECIMAL
 from strom.connect.converters.avro_schemas import FIXED_SIZE, UNION, is_avro_map
-from strom.connect.converters.json_values import as_single, checked_integer
+from strom.connect.converters.json_values import (
+    as_single,
+    checked_integer,
+    or_missing,
+    struct_writer,
+)
 from strom.connect.logical_values import (
+    INTEGER_BITS,
     decimal_scale,
     decimal_to_unscaled,
     decoder,
     encoder,
     has_default,
+    map_schemas,
 )
 
 Conversion = Callable[[Any], Any]
 _PYTHON: dict[Type, tuple[type, ...]] = {
-    Type.INT8: (int,),
-    Type.INT16: (int,),
-    Type.INT32: (int,),
-    Type.INT64: (int,),
-    Type.FLOAT32: (float, int),
-    Type.FLOAT64: (float, int),
+    **dict.fromkeys(INTEGER_BITS, (int,)),
+    **dict.fromkeys((Type.FLOAT32, Type.FLOAT64), (float, int)),
     Type.BOOLEAN: (bool,),
     Type.STRING: (str,),
     Type.BYTES: (bytes,),
     Type.ARRAY: (list,),
-    Type.MAP: (dict,),
-    Type.STRUCT: (dict,),
+    **dict.fromkeys((Type.MAP, Type.STRUCT), (dict,)),
 }
 
 
@@ -51,18 +53,8 @@ def without_logical_types(avro: Any) -> Any:
 def avro_writer(schema: Schema) -> Conversion:
     """The conversion from values of this schema to fastavro's."""
     write = _writer_of_present(schema)
-    default = schema.default if has_default(schema) else None
-    if default is not None:
-        return lambda value: write(default if value is None else value)
-    if schema.optional:
-        return lambda value: None if value is None else write(value)
-
-    def required(value: Any) -> Any:
-        if value is None:
-            raise PoisonRecord(f"A required {schema.type.value} has neither a value nor a default.")
-        return write(value)
-
-    return required
+    default = write(schema.default) if has_default(schema) else None
+    return or_missing(schema, write, default)
 
 
 def _writer_of_present(schema: Schema) -> Conversion:
@@ -75,7 +67,7 @@ def _writer_of_present(schema: Schema) -> Conversion:
         case Type.STRUCT if schema.name == UNION:
             return _union_writer(schema)
         case Type.STRUCT:
-            return _struct_writer(schema)
+            return struct_writer(schema, avro_writer)
         case Type.ARRAY:
             item = avro_writer(schema.value) if schema.value is not None else _same
             return _checked(schema.type, lambda value: [item(one) for one in value])
@@ -112,21 +104,6 @@ def _fixed_decimal(scale: int, size: int) -> Conversion:
     return write
 
 
-def _struct_writer(schema: Schema) -> Conversion:
-    fields = [(field.name, avro_writer(field.schema)) for field in schema.fields]
-    names = {field.name for field in schema.fields}
-
-    def write(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
-            raise PoisonRecord(f"A struct cannot be {type(value).__name__}.")
-        if len(value) > len(names) and not value.keys() <= names:
-            extra = ", ".join(map(str, value.keys() - names))
-            raise PoisonRecord(f"The struct's schema has no field {extra}.")
-        return {name: change(value.get(name)) for name, change in fields}
-
-    return write
-
-
 def _union_writer(schema: Schema) -> Conversion:
     members = [(field.name, field.schema, avro_writer(field.schema)) for field in schema.fields]
 
@@ -142,9 +119,7 @@ def _union_writer(schema: Schema) -> Conversion:
 
 
 def _map_writer(schema: Schema) -> Conversion:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
-    key, item = avro_writer(schema.key), avro_writer(schema.value)
+    key, item = map(avro_writer, map_schemas(schema))
     if is_avro_map(schema):
         return _checked(Type.MAP, lambda value: {key(one): item(value[one]) for one in value})
     return _checked(
@@ -180,9 +155,7 @@ def _reader_of_present(schema: Schema) -> Conversion:
 
 
 def _map_reader(schema: Schema) -> Conversion:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
-    key, item = avro_reader(schema.key), avro_reader(schema.value)
+    key, item = map(avro_reader, map_schemas(schema))
 
     def read(value: Any) -> dict[Any, Any]:
         if isinstance(value, Mapping):

@@ -7,8 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from strom.connect.api import ConnectorSettings
+from strom.connect.api import ConnectorSettings, Kind, setting
 from strom.connect.api.schema import Schema
+
+
+def cache_size_setting() -> Any:
+    doc = "The number of cached schemas."
+    return setting("schemas.cache.size", Kind.INT, doc, 1000, minimum=1)
+
+
+def decimal_format_setting(**more: Any) -> Any:
+    doc = "How decimals are written: BASE64 of their bytes, or NUMERIC."
+    return setting("decimal.format", Kind.STRING, doc, "BASE64", **more)
 
 
 class Converter(ABC):
@@ -43,42 +53,3 @@ class Converter(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Release all resources, such as connections to a registry."""
-
-
-class HeaderConverter(ABC):
-    """Converts the values of headers to bytes and back."""
-
-    def close(self) -> None:  # noqa: B027
-        """Release all resources of the converter."""
-
-    @abstractmethod
-    def header_to_bytes(
-        self, topic: str, header: str, schema: Schema | None, value: Any
-    ) -> bytes | None:
-        """The bytes to write; None writes a header without a value."""
-
-    @abstractmethod
-    def header_from_bytes(
-        self, topic: str, header: str, data: bytes | None
-    ) -> tuple[Schema | None, Any]:
-        """The value, and its schema if it has one."""
-
-
-class HeaderByConverter(HeaderConverter):
-    """Converts headers with a converter of values."""
-
-    def __init__(self, converter: Converter) -> None:
-        self._converter = converter
-
-    def close(self) -> None:
-        self._converter.close()
-
-    def header_to_bytes(
-        self, topic: str, header: str, schema: Schema | None, value: Any
-    ) -> bytes | None:
-        return self._converter.to_bytes(topic, schema, value)
-
-    def header_from_bytes(
-        self, topic: str, header: str, data: bytes | None
-    ) -> tuple[Schema | None, Any]:
-        return self._converter.from_bytes(topic, data)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, Schema, setting
-from strom.connect.converters.contract import Converter
+from strom.connect.converters.contract import Converter, cache_size_setting, decimal_format_setting
 from strom.connect.converters.json_schemas import schema_from_json, schema_to_json
 from strom.connect.converters.json_values import (
     Conversion,
@@ -27,15 +27,8 @@ class JsonSettings(ConnectorSettings):
     schemas_enable: bool = setting(
         "schemas.enable", Kind.BOOLEAN, "Write the schema into every record, and expect it.", True
     )
-    schemas_cache_size: int = setting(
-        "schemas.cache.size", Kind.INT, "The number of cached schemas.", 1000, minimum=1
-    )
-    decimal_format: str = setting(
-        "decimal.format",
-        Kind.STRING,
-        "How decimals are written: BASE64 of their bytes, or NUMERIC.",
-        "BASE64",
-    )
+    schemas_cache_size: int = cache_size_setting()
+    decimal_format: str = decimal_format_setting()
     replace_null_with_default: bool = setting(
         "replace.null.with.default",
         Kind.BOOLEAN,

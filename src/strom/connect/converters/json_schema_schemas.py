@@ -68,16 +68,13 @@ def to_json_schema(schema: Schema, *, numeric_decimals: bool) -> dict[str, Any]:
 
 
 def _described(schema: Schema) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if schema.name is not None:
-        found["title"] = schema.name
-    if schema.version is not None:
-        found["connect.version"] = schema.version
-    if schema.doc is not None:
-        found["description"] = schema.doc
-    if schema.parameters:
-        found["connect.parameters"] = dict(schema.parameters)
-    return found
+    found = {
+        "title": schema.name,
+        "connect.version": schema.version,
+        "description": schema.doc,
+        "connect.parameters": dict(schema.parameters) or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _map(schema: Schema, key: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:

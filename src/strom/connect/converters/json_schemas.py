@@ -9,7 +9,6 @@ from strom.connect.logical_values import has_default
 
 WriteDefault = Callable[[Schema, Any], Any]
 ReadDefault = Callable[[Schema, Any], Any]
-_TYPES = {kind.value: kind for kind in Type}
 
 
 def schema_to_json(schema: Schema, write_default: WriteDefault) -> dict[str, Any]:
@@ -46,9 +45,10 @@ def schema_from_json(node: Any, read_default: ReadDefault) -> Schema | None:
         return None
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
         raise PoisonRecord('A schema must be a JSON object with a "type".')
-    kind = _TYPES.get(node["type"])
-    if kind is None:
-        raise PoisonRecord(f"Unknown schema type {node['type']}.")
+    try:
+        kind = Type(node["type"])
+    except ValueError:
+        raise PoisonRecord(f"Unknown schema type {node['type']}.") from None
     shape: dict[str, Any] = {}
     if kind is Type.ARRAY:
         shape["value"] = _part(node, "items", read_default)

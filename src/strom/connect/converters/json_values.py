@@ -13,12 +13,17 @@ from typing import Any
 
 from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import DECIMAL
-from strom.connect.logical_values import decimal_scale, decoder, encoder, has_default
+from strom.connect.logical_values import (
+    INTEGER_BITS,
+    decimal_scale,
+    decoder,
+    encoder,
+    has_default,
+)
 
 Conversion = Callable[[Any], Any]
 _SINGLE = struct.Struct(">f")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def json_writer(
@@ -43,7 +48,7 @@ def json_writer(
     if named_entries and _has_entries(schema):
         write = _named(write)
     default = write(schema.default) if fill_defaults and has_default(schema) else None
-    return _or_missing(schema, write, default)
+    return or_missing(schema, write, default)
 
 
 def json_reader(schema: Schema, *, fill_defaults: bool, named_entries: bool = False) -> Conversion:
@@ -58,7 +63,7 @@ def json_reader(schema: Schema, *, fill_defaults: bool, named_entries: bool = Fa
     if named_entries and _has_entries(schema):
         read = _unnamed(read)
     default = schema.default if fill_defaults and has_default(schema) else None
-    return _or_missing(schema, read, default)
+    return or_missing(schema, read, default)
 
 
 def _has_entries(schema: Schema) -> bool:
@@ -117,7 +122,8 @@ def as_single(value: float) -> float:
     return single
 
 
-def _or_missing(schema: Schema, change: Conversion, default: Any) -> Conversion:
+def or_missing(schema: Schema, change: Conversion, default: Any) -> Conversion:
+    """The conversion with what becomes of a missing value: the default, None, or PoisonRecord."""
     kind = schema.type.value
     if default is not None:
         return lambda value: default if value is None else change(value)
@@ -144,7 +150,7 @@ def _writer_of_present(
         return logical
     match schema.type:
         case Type.STRUCT:
-            return _struct_writer(schema, inner)
+            return struct_writer(schema, inner)
         case Type.ARRAY:
             item = inner(schema.value)
             return _checked(list, schema, lambda value: [item(one) for one in value])
@@ -152,10 +158,8 @@ def _writer_of_present(
             return _map_writer(schema, inner)
         case Type.BYTES:
             return _checked(bytes, schema, lambda value: base64.b64encode(value).decode("ascii"))
-        case Type.STRING:
-            return _checked(str, schema, lambda value: value)
-        case Type.BOOLEAN:
-            return _checked(bool, schema, lambda value: value)
+        case Type.STRING | Type.BOOLEAN:
+            return _checked_scalar(schema)
         case Type.FLOAT32:
             return lambda value: _float_to_json(value, single=True)
         case Type.FLOAT64:
@@ -184,10 +188,8 @@ def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Conversi
             return _map_reader(schema, inner)
         case Type.BYTES:
             return _checked(str, schema, _from_base64)
-        case Type.STRING:
-            return _checked(str, schema, lambda value: value)
-        case Type.BOOLEAN:
-            return _checked(bool, schema, lambda value: value)
+        case Type.STRING | Type.BOOLEAN:
+            return _checked_scalar(schema)
         case Type.FLOAT32:
             return lambda value: as_single(_float_from_json(value))
         case Type.FLOAT64:
@@ -205,9 +207,13 @@ def _checked(kind: type, schema: Schema, change: Conversion) -> Conversion:
     return check
 
 
+def _checked_scalar(schema: Schema) -> Conversion:
+    return _checked(str if schema.type is Type.STRING else bool, schema, lambda value: value)
+
+
 def checked_integer(kind: Type) -> Conversion:
     """A check that rejects everything but integers in the range of this type."""
-    limit = 1 << (_INTEGER_BITS[kind] - 1)
+    limit = 1 << (INTEGER_BITS[kind] - 1)
 
     def check(value: Any) -> Any:
         if type(value) is not int or not -limit <= value < limit:
@@ -236,7 +242,8 @@ def _float_from_json(value: Any) -> float:
     return float(value)
 
 
-def _struct_writer(schema: Schema, inner: Callable[[Schema | None], Conversion]) -> Conversion:
+def struct_writer(schema: Schema, inner: Callable[[Schema], Conversion]) -> Conversion:
+    """The conversion of a struct, field by field; unknown fields are rejected."""
     fields = [(field.name, inner(field.schema)) for field in schema.fields]
     names = {field.name for field in schema.fields}
 

@@ -1,14 +1,16 @@
 """Creates converters by the class names in configurations."""
 
-import difflib
-import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from strom.connect.api import ConnectorSettings, InvalidSettings
-from strom.connect.converters.contract import Converter, HeaderByConverter, HeaderConverter
+from strom.connect.api import ConnectorSettings
+from strom.connect.api.settings import read_nested
+from strom.connect.converters.contract import Converter
+from strom.connect.plugins import find_named, load_class
 
 _HERE = "strom.connect.converters"
+_KAFKAS = "org.apache.kafka.connect"
+_CONFLUENTS = "io.confluent.connect"
 
 
 class ConverterPlugin(NamedTuple):
@@ -22,48 +24,28 @@ class ConverterPlugin(NamedTuple):
     """module:class"""
 
     def load(self) -> Any:
-        module, _, name = self.location.partition(":")
-        return getattr(importlib.import_module(module), name)
+        return load_class(self.location)
+
+
+def _plugin(name: str, package: str, module: str, prefix: str = "") -> ConverterPlugin:
+    class_name = f"{prefix or name}Converter"
+    return ConverterPlugin(name, f"{package}.{class_name}", f"{_HERE}.{module}:{class_name}")
 
 
 CONVERTERS = (
-    ConverterPlugin(
-        "String",
-        "org.apache.kafka.connect.storage.StringConverter",
-        f"{_HERE}.plain:StringConverter",
-    ),
+    _plugin("String", f"{_KAFKAS}.storage", "plain"),
     *(
-        ConverterPlugin(
-            name,
-            f"org.apache.kafka.connect.converters.{name}Converter",
-            f"{_HERE}.plain:{name}Converter",
-        )
+        _plugin(name, f"{_KAFKAS}.converters", "plain")
         for name in ("ByteArray", "Short", "Integer", "Long", "Float", "Double", "Boolean")
     ),
-    ConverterPlugin(
-        "JSON",
-        "org.apache.kafka.connect.json.JsonConverter",
-        f"{_HERE}.json_converter:JsonConverter",
-    ),
-    ConverterPlugin(
-        "Avro",
-        "io.confluent.connect.avro.AvroConverter",
-        f"{_HERE}.avro_converter:AvroConverter",
-    ),
-    ConverterPlugin(
-        "Protobuf",
-        "io.confluent.connect.protobuf.ProtobufConverter",
-        f"{_HERE}.protobuf_converter:ProtobufConverter",
-    ),
-    ConverterPlugin(
-        "JsonSchema",
-        "io.confluent.connect.json.JsonSchemaConverter",
-        f"{_HERE}.json_schema_converter:JsonSchemaConverter",
-    ),
+    _plugin("JSON", f"{_KAFKAS}.json", "json_converter", "Json"),
+    _plugin("Avro", f"{_CONFLUENTS}.avro", "avro_converter"),
+    _plugin("Protobuf", f"{_CONFLUENTS}.protobuf", "protobuf_converter"),
+    _plugin("JsonSchema", f"{_CONFLUENTS}.json", "json_schema_converter"),
 )
 
-DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
-_SIMPLE_HEADERS = {"Simple", "SimpleHeaderConverter", DEFAULT_HEADER_CONVERTER}
+_SIMPLE = _plugin("Simple", f"{_KAFKAS}.storage", "plain", "SimpleHeader")
+DEFAULT_HEADER_CONVERTER = _SIMPLE.class_name
 
 
 def make_converter(class_name: str, settings: Mapping[str, str], *, is_key: bool) -> Converter:
@@ -72,45 +54,22 @@ def make_converter(class_name: str, settings: Mapping[str, str], *, is_key: bool
     InvalidSettings has the full name of an unknown class or setting, with the nearest known one.
     """
     place = "key.converter" if is_key else "value.converter"
-    return _make(_find(class_name, place), settings, place, is_key)
+    return _make(class_name, settings, place, is_key)
 
 
-def make_header_converter(class_name: str, settings: Mapping[str, str]) -> HeaderConverter:
+def make_header_converter(class_name: str, settings: Mapping[str, str]) -> Converter:
     """Create the header converter of this class: any of the converters, or the simple one."""
-    if class_name in _SIMPLE_HEADERS:
-        from strom.connect.converters.headers import SimpleHeaderConverter
-
-        _read(SimpleHeaderConverter.settings_class, settings, "header.converter")
-        return SimpleHeaderConverter()
-    return HeaderByConverter(
-        _make(_find(class_name, "header.converter"), settings, "header.converter", is_key=False)
-    )
+    return _make(class_name, settings, "header.converter", is_key=False)
 
 
-def converter_settings(class_name: str, *, is_key: bool) -> Any:
-    """The settings class of a converter; InvalidSettings if the converter is unknown."""
-    place = "key.converter" if is_key else "value.converter"
-    return _find(class_name, place).load().settings_class
-
-
-def _find(class_name: str, place: str) -> ConverterPlugin:
+def _make(class_name: str, settings: Mapping[str, str], place: str, is_key: bool) -> Converter:
+    known = (*CONVERTERS, _SIMPLE) if place == "header.converter" else CONVERTERS
     by_name = {
         name: plugin
-        for plugin in CONVERTERS
+        for plugin in known
         for name in (plugin.name, plugin.class_name, plugin.class_name.rpartition(".")[2])
     }
-    if class_name in by_name:
-        return by_name[class_name]
-    near = difflib.get_close_matches(class_name, by_name, n=1)
-    known = ", ".join(plugin.name for plugin in CONVERTERS)
-    hint = f" Did you mean {near[0]}?" if near else f" Available: {known}."
-    raise InvalidSettings({place: [f"Unknown converter {class_name}.{hint}"]})
-
-
-def _make(
-    plugin: ConverterPlugin, settings: Mapping[str, str], place: str, is_key: bool
-) -> Converter:
-    loaded = plugin.load()
+    loaded = find_named(by_name, class_name, place, "converter").load()
     made: Converter = loaded(_read(loaded.settings_class, settings, place), is_key=is_key)
     return made
 
@@ -120,9 +79,4 @@ def _read(
 ) -> ConnectorSettings:
     # Kafka passes this to every converter, so configurations may contain it.
     own = {name: text for name, text in settings.items() if name != "converter.type"}
-    try:
-        return declared.read(own)
-    except InvalidSettings as error:
-        raise InvalidSettings(
-            {f"{place}.{name}": texts for name, texts in error.problems.items()}
-        ) from None
+    return read_nested(declared, own, f"{place}.")

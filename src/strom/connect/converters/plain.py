@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, Schema, Type, setting
-from strom.connect.api.schema import OPTIONAL_BYTES, OPTIONAL_STRING
+from strom.connect.api.schema import BYTES, OPTIONAL_BYTES, OPTIONAL_STRING
 from strom.connect.converters.contract import Converter
 from strom.connect.converters.java_text import java_text
+from strom.connect.converters.value_text import parse_text, text_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +64,10 @@ class StringConverter(Converter):
         return OPTIONAL_STRING, [None if one is None else one.decode(encoding) for one in data]
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoSettings(ConnectorSettings):
-    """Settings of converters that have none."""
-
-
 class ByteArrayConverter(Converter):
     """Bytes, which pass through unchanged."""
 
-    settings_class = NoSettings
+    settings_class = ConnectorSettings
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is not None and schema.type is not Type.BYTES:
@@ -93,15 +89,32 @@ class ByteArrayConverter(Converter):
         return OPTIONAL_BYTES, list(data)
 
 
+class SimpleHeaderConverter(Converter):
+    """Kafka's default for headers: text, whose type is inferred on reading; other bytes stay bytes."""
+
+    settings_class = ConnectorSettings
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else text_of(schema, value).encode("utf-8", "replace")
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        if data is None:
+            return None, None
+        try:
+            return parse_text(data.decode())
+        except UnicodeDecodeError:
+            return BYTES, data
+
+
 class _PackedConverter(Converter):
     """A number or boolean of fixed size, in network byte order."""
 
-    settings_class = NoSettings
+    settings_class = ConnectorSettings
     schema_type: ClassVar[Type]
     packing: ClassVar[str]
     python_types: ClassVar[tuple[type, ...]] = (int,)
 
-    def __init__(self, settings: NoSettings, *, is_key: bool) -> None:
+    def __init__(self, settings: ConnectorSettings, *, is_key: bool) -> None:
         super().__init__(settings, is_key=is_key)
         self._packed = struct.Struct(self.packing)
         self._schema = Schema(self.schema_type, optional=True)

@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from strom.connect.api import Field, PoisonRecord, Schema, Type
 from strom.connect.api.schema import DATE_NAME, DECIMAL, SCALE, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.logical_values import map_schemas
 
 ENUM: Final = "io.confluent.connect.protobuf.Enum"
 TAG: Final = "io.confluent.connect.protobuf.Tag"
@@ -126,9 +127,7 @@ class ToProtobuf:
         return _SCALARS[schema.type]
 
     def _map(self, schema: Schema, field: str, inner: dict[str, tuple[Any, list[str]]]) -> str:
-        key, value = schema.key, schema.value
-        if key is None or value is None:
-            raise PoisonRecord("A map's keys and values need a schema.")
+        key, value = map_schemas(schema)
         plain_value = value.type not in (Type.ARRAY, Type.MAP) and not value.optional
         if key.type in _MAP_KEYS and key.name is None and not key.optional and plain_value:
             return f"map<{_SCALARS[key.type]}, {self._single(value, inner)}>"

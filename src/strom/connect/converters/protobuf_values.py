@@ -14,6 +14,7 @@ from strom.connect.logical_values import (
     decimal_scale,
     decimal_to_unscaled,
     has_default,
+    map_schemas,
     millis_to_timestamp,
     time_to_millis,
     timestamp_to_millis,
@@ -98,12 +99,11 @@ def _array_filler(items: Schema, field: FieldDescriptor) -> Fill:
 
 
 def _map_filler(schema: Schema, field: FieldDescriptor) -> Fill:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
+    key_schema, value_schema = map_schemas(schema)
     name, entry = field.name, message_of(field)
     if not is_map_entry(entry):
         pair = message_filler(
-            Schema(Type.STRUCT, fields=(Field("key", schema.key), Field("value", schema.value))),
+            Schema(Type.STRUCT, fields=(Field("key", key_schema), Field("value", value_schema))),
             entry,
         )
 
@@ -113,9 +113,9 @@ def _map_filler(schema: Schema, field: FieldDescriptor) -> Fill:
 
         return put_pairs
     key_field, value_field = entry.fields_by_name["key"], entry.fields_by_name["value"]
-    convert_key = _scalar(schema.key, key_field)
+    convert_key = _scalar(key_schema, key_field)
     if value_field.message_type is None:
-        convert = _scalar(schema.value, value_field)
+        convert = _scalar(value_schema, value_field)
 
         def put_scalars(target: Any, value: Any) -> None:
             held = getattr(target, name)
@@ -123,7 +123,7 @@ def _map_filler(schema: Schema, field: FieldDescriptor) -> Fill:
                 held[convert_key(key)] = convert(item)
 
         return put_scalars
-    fill = _message_content(schema.value, value_field.message_type)
+    fill = _message_content(value_schema, value_field.message_type)
 
     def put_messages(target: Any, value: Any) -> None:
         held = getattr(target, name)
@@ -226,14 +226,13 @@ def _reader(schema: Schema, field: FieldDescriptor) -> Read:
 
 
 def _map_reader(schema: Schema, field: FieldDescriptor) -> Read:
-    if schema.key is None or schema.value is None:
-        raise PoisonRecord("A map's keys and values need a schema.")
+    key_schema, value_schema = map_schemas(schema)
     name, entry = field.name, message_of(field)
     if is_map_entry(entry):
-        item = _content_reader(schema.value, entry.fields_by_name["value"])
+        item = _content_reader(value_schema, entry.fields_by_name["value"])
         return lambda source: {key: item(one) for key, one in getattr(source, name).items()}
-    read_key = _reader(schema.key, entry.fields_by_name["key"])
-    read_value = _reader(schema.value, entry.fields_by_name["value"])
+    read_key = _reader(key_schema, entry.fields_by_name["key"])
+    read_value = _reader(value_schema, entry.fields_by_name["value"])
     return lambda source: {read_key(pair): read_value(pair) for pair in getattr(source, name)}
 
 

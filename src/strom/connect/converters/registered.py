@@ -1,8 +1,9 @@
 """The base of all converters with schemas in a registry."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from strom.connect.api import (
     ConnectError,
@@ -10,9 +11,10 @@ from strom.connect.api import (
     Kind,
     PoisonRecord,
     RetriableError,
+    Schema,
     setting,
 )
-from strom.connect.converters.contract import Converter
+from strom.connect.converters.contract import Converter, cache_size_setting
 from strom.registry.client import (
     NotFramed,
     RegisteredSchema,
@@ -66,9 +68,7 @@ class RegistrySettings(ConnectorSettings):
         "Write with the latest schema of the subject; needs auto.register.schemas=false.",
         False,
     )
-    cache_size: int = setting(
-        "schemas.cache.size", Kind.INT, "The number of cached schemas.", 1000, minimum=1
-    )
+    cache_size: int = cache_size_setting()
     key_strategy: str = setting(
         "key.subject.name.strategy", Kind.STRING, f"For keys. {_STRATEGY_DOC}", _STRATEGIES[0]
     )
@@ -88,15 +88,35 @@ class RegistrySettings(ConnectorSettings):
         return {}
 
 
+class _Writer(NamedTuple):
+    """How to write values of one schema to one topic."""
+
+    schema: Schema
+    """Kept alive, because its id() is the key."""
+    schema_id: int
+    write: Callable[[Any], bytes]
+
+
+class RegisteredReader(NamedTuple):
+    """How to read the data of one registered schema."""
+
+    schema: Schema
+    read: Callable[[bytes], Any]
+
+
 class RegisteredConverter(Converter):
     """Base class of converters whose data starts with the id of a registered schema."""
 
-    kind: str
+    kind: ClassVar[str]
     """The schema type in the registry."""
+    language: ClassVar[str]
+    """The schema language, for messages."""
 
     def __init__(self, settings: RegistrySettings, *, is_key: bool) -> None:
         super().__init__(settings, is_key=is_key)
         self._opened: RegistryClient | None = None
+        self._writers: dict[tuple[str, int], _Writer] = {}
+        self._readers: dict[tuple[int, tuple[int, ...]], RegisteredReader] = {}
         strategy = settings.key_strategy if is_key else settings.value_strategy
         self._strategy = strategy.rpartition(".")[2]
 
@@ -114,6 +134,58 @@ class RegisteredConverter(Converter):
         if self._opened is not None:
             self._opened.close()
             self._opened = None
+
+    @abstractmethod
+    def schema_text(self, schema: Schema) -> str:
+        """The schema as it is registered."""
+
+    @abstractmethod
+    def make_writer(self, schema: Schema, registered: RegisteredSchema) -> Callable[[Any], bytes]:
+        """A function that writes values of a schema as data of a registered one."""
+
+    @abstractmethod
+    def make_reader(self, registered: RegisteredSchema, place: tuple[int, ...]) -> RegisteredReader:
+        """A reader of data of a registered schema, for the type at this place in it."""
+
+    def schema_of(self, value: Any) -> Schema:
+        """The schema to write a schemaless value with."""
+        raise PoisonRecord(
+            f"{self.language} needs values with a schema; use the JsonConverter for schemaless values."
+        )
+
+    def split(self, payload: bytes) -> tuple[tuple[int, ...], bytes]:
+        """The place of the data's type in its schema, and the data itself."""
+        return (), payload
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        if schema is None:
+            schema = self.schema_of(value)
+        writer = self._writers.get((topic, id(schema)))
+        if writer is None:
+            text = self.schema_text(schema)
+            registered = self.schema_to_write(self.subject(topic, schema.name), text)
+            writer = _Writer(schema, registered.id, self.make_writer(schema, registered))
+            if len(self._writers) >= self.settings.cache_size:
+                self._writers.clear()
+            self._writers[topic, id(schema)] = writer
+        return frame(writer.schema_id, writer.write(value))
+
+    def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """The value, and the schema that it was written with."""
+        if data is None:
+            return None, None
+        try:
+            schema_id, framed = unframe(data)
+            place, payload = self.split(framed)
+        except NotFramed as error:
+            raise PoisonRecord(str(error)) from error
+        reader = self._readers.get((schema_id, place))
+        if reader is None:
+            reader = self.make_reader(self.schema_of_id(schema_id), place)
+            self._readers[schema_id, place] = reader
+        return reader.schema, reader.read(payload)
 
     def subject(self, topic: str, schema_name: str | None) -> str:
         """The subject of a topic's schema."""
@@ -170,21 +242,3 @@ class RegisteredConverter(Converter):
             if error.status in (401, 403):
                 raise ConnectError(str(error)) from error
             raise PoisonRecord(str(error)) from error
-
-
-def framed(schema_id: int, payload: bytes) -> bytes:
-    return frame(schema_id, payload)
-
-
-def unframed(data: bytes) -> tuple[int, bytes]:
-    """The schema id and the payload; PoisonRecord if the data has none."""
-    try:
-        return unframe(data)
-    except NotFramed as error:
-        raise PoisonRecord(str(error)) from error
-
-
-def named_by(schema: Any) -> str | None:
-    """The name of a schema, for subject names."""
-    name: str | None = schema.name
-    return name

@@ -6,6 +6,7 @@ never assigned to another.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 CONNECTOR = -1
@@ -19,6 +20,17 @@ class Unit(NamedTuple):
 
     def __str__(self) -> str:
         return self.connector if self.task == CONNECTOR else f"{self.connector}-{self.task}"
+
+
+@dataclass(frozen=True)
+class WorkerAssignment:
+    """What the leader assigned to a worker."""
+
+    units: frozenset[Unit] = frozenset()
+    config_end: int = 0
+    """How far the leader had read the config topic when it assigned."""
+    generation: int = -1
+    leader: str = ""
 
 
 Assignments = dict[str, frozenset[Unit]]

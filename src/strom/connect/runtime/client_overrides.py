@@ -12,19 +12,18 @@ while a client is created. Tests compare the table with librdkafka.
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from strom.connect.runtime.settings import OVERRIDE_PREFIXES, with_prefix
 from strom.model.errors import ApiError
-from strom.model.settings import INT_MAX, Definition, Kind
+from strom.model.settings import DAY_MS, HOUR_MS, INT_MAX, MINUTE_MS, Definition, Kind
 
 PRODUCER, CONSUMER, ADMIN = "producer", "consumer", "admin"
 _ALL = frozenset({PRODUCER, CONSUMER, ADMIN})
 _PRODUCER, _CONSUMER = frozenset({PRODUCER}), frozenset({CONSUMER})
 
-_FIVE_MINUTES_MS = 300_000
-_FIFTEEN_MINUTES_MS = 900_000
-_HOUR_MS = 3_600_000
-_DAY_MS = 86_400_000
+_FIVE_MINUTES_MS = 5 * MINUTE_MS
+_FIFTEEN_MINUTES_MS = 15 * MINUTE_MS
 _BILLION = 1_000_000_000
 
 
@@ -34,14 +33,6 @@ class Override:
 
     definition: Definition
     clients: frozenset[str]
-
-    def problem(self, text: str) -> str | None:
-        """Why a value is invalid; None if it is valid."""
-        try:
-            self.parse(text)
-        except ApiError as error:
-            return str(error)
-        return None
 
     def parse(self, text: str) -> str | int | bool:
         """The value for the client; ApiError if it is invalid.
@@ -57,25 +48,28 @@ class Override:
         return text if is_free_text else value
 
 
-def _text(*names: str, kind: Kind = Kind.STRING) -> Iterator[Override]:
-    for name in names:
-        yield Override(Definition(name=name, kind=kind, default="", doc=""), _ALL)
+def _overrides(clients: frozenset[str], kind: Kind, *names: str, **bounds: Any) -> list[Override]:
+    """Overrides of the same kind and bounds."""
+    return [
+        Override(Definition(name=name, kind=kind, default=None, doc="", **bounds), clients)
+        for name in names
+    ]
 
 
-def _flag(name: str, clients: frozenset[str]) -> Override:
-    return Override(Definition(name=name, kind=Kind.BOOLEAN, default=False, doc=""), clients)
+def _text(*names: str, kind: Kind = Kind.STRING) -> list[Override]:
+    return _overrides(_ALL, kind, *names)
 
 
-def _number(name: str, minimum: int, maximum: int, clients: frozenset[str]) -> Override:
-    definition = Definition(
-        name=name, kind=Kind.INT, default=0, doc="", minimum=minimum, maximum=maximum
-    )
-    return Override(definition, clients)
+def _flags(clients: frozenset[str], *names: str) -> list[Override]:
+    return _overrides(clients, Kind.BOOLEAN, *names)
 
 
-def _choice(name: str, choices: Iterable[str], clients: frozenset[str]) -> Override:
-    definition = Definition(name=name, kind=Kind.STRING, default="", doc="", choices=tuple(choices))
-    return Override(definition, clients)
+def _numbers(clients: frozenset[str], minimum: int, maximum: int, *names: str) -> list[Override]:
+    return _overrides(clients, Kind.INT, *names, minimum=minimum, maximum=maximum)
+
+
+def _choices(clients: frozenset[str], choices: tuple[str, ...], *names: str) -> list[Override]:
+    return _overrides(clients, Kind.STRING, *names, choices=choices)
 
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -86,75 +80,58 @@ _PARTITIONERS = (
 # GSSAPI runs a program, and OAUTHBEARER fetches tokens from an address.
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _IN_ANY_CASE = frozenset({"security.protocol", "sasl.mechanism", "sasl.mechanisms"})
+_DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 _RESETS = ("smallest", "earliest", "beginning", "largest", "latest", "end", "error")
 
 _OVERRIDES = (
     *_text("client.id", "client.rack"),
     # Connection and authentication. Certificates and keys come as PEM text, never as files.
-    _choice("security.protocol", ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), _ALL),
-    _choice("sasl.mechanism", _MECHANISMS, _ALL),
-    _choice("sasl.mechanisms", _MECHANISMS, _ALL),
+    *_choices(_ALL, ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"), "security.protocol"),
+    *_choices(_ALL, _MECHANISMS, "sasl.mechanism", "sasl.mechanisms"),
     *_text("sasl.username", "ssl.ca.pem", "ssl.certificate.pem"),
     *_text("sasl.password", "ssl.key.pem", "ssl.key.password", kind=Kind.PASSWORD),
-    _choice("broker.address.family", ("any", "v4", "v6"), _ALL),
-    _choice(
-        "client.dns.lookup",
-        ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        _ALL,
-    ),
-    _flag("socket.keepalive.enable", _ALL),
-    _flag("socket.nagle.disable", _ALL),
-    _number("socket.timeout.ms", 10, _FIVE_MINUTES_MS, _ALL),
-    _number("socket.connection.setup.timeout.ms", 1000, INT_MAX, _ALL),
-    _number("socket.send.buffer.bytes", 0, 100_000_000, _ALL),
-    _number("socket.receive.buffer.bytes", 0, 100_000_000, _ALL),
-    _number("connections.max.idle.ms", 0, INT_MAX, _ALL),
-    _number("reconnect.backoff.ms", 0, _HOUR_MS, _ALL),
-    _number("reconnect.backoff.max.ms", 0, _HOUR_MS, _ALL),
-    _number("retry.backoff.ms", 1, _FIVE_MINUTES_MS, _ALL),
-    _number("retry.backoff.max.ms", 1, _FIVE_MINUTES_MS, _ALL),
-    _number("metadata.max.age.ms", 1, _DAY_MS, _ALL),
-    _number("topic.metadata.refresh.interval.ms", -1, _HOUR_MS, _ALL),
-    _number("message.max.bytes", 1000, _BILLION, _ALL),
-    _number("receive.message.max.bytes", 1000, INT_MAX, _ALL),
+    *_choices(_ALL, ("any", "v4", "v6"), "broker.address.family"),
+    *_choices(_ALL, _DNS_LOOKUPS, "client.dns.lookup"),
+    *_flags(_ALL, "socket.keepalive.enable", "socket.nagle.disable"),
+    *_numbers(_ALL, 10, _FIVE_MINUTES_MS, "socket.timeout.ms"),
+    *_numbers(_ALL, 1000, INT_MAX, "socket.connection.setup.timeout.ms"),
+    *_numbers(_ALL, 0, 100_000_000, "socket.send.buffer.bytes", "socket.receive.buffer.bytes"),
+    *_numbers(_ALL, 0, INT_MAX, "connections.max.idle.ms"),
+    *_numbers(_ALL, 0, HOUR_MS, "reconnect.backoff.ms", "reconnect.backoff.max.ms"),
+    *_numbers(_ALL, 1, _FIVE_MINUTES_MS, "retry.backoff.ms", "retry.backoff.max.ms"),
+    *_numbers(_ALL, 1, DAY_MS, "metadata.max.age.ms"),
+    *_numbers(_ALL, -1, HOUR_MS, "topic.metadata.refresh.interval.ms"),
+    *_numbers(_ALL, 1000, _BILLION, "message.max.bytes"),
+    *_numbers(_ALL, 1000, INT_MAX, "receive.message.max.bytes"),
     # Producers: batches, compression, timeouts and retries.
-    _choice("acks", ("all", "-1", "0", "1"), _PRODUCER),
-    _flag("enable.idempotence", _PRODUCER),
-    _choice("partitioner", _PARTITIONERS, _PRODUCER),
-    _choice("compression.type", _CODECS, _PRODUCER),
-    _choice("compression.codec", _CODECS, _PRODUCER),
-    _number("compression.level", -1, 12, _PRODUCER),
-    _number("batch.size", 1, INT_MAX, _PRODUCER),
-    _number("batch.num.messages", 1, 1_000_000, _PRODUCER),
-    _number("linger.ms", 0, _FIFTEEN_MINUTES_MS, _PRODUCER),
-    _number("queue.buffering.max.ms", 0, _FIFTEEN_MINUTES_MS, _PRODUCER),
-    _number("queue.buffering.max.messages", 0, INT_MAX, _PRODUCER),
-    _number("queue.buffering.max.kbytes", 1, INT_MAX, _PRODUCER),
-    _number("sticky.partitioning.linger.ms", 0, _FIFTEEN_MINUTES_MS, _PRODUCER),
-    _number("max.in.flight.requests.per.connection", 1, 1_000_000, _PRODUCER),
-    _number("max.in.flight", 1, 1_000_000, _PRODUCER),
-    _number("request.timeout.ms", 1, _FIFTEEN_MINUTES_MS, _PRODUCER),
-    _number("delivery.timeout.ms", 0, INT_MAX, _PRODUCER),
-    _number("message.timeout.ms", 0, INT_MAX, _PRODUCER),
-    _number("retries", 0, INT_MAX, _PRODUCER),
-    _number("message.send.max.retries", 0, INT_MAX, _PRODUCER),
-    _number("transaction.timeout.ms", 1000, INT_MAX, _PRODUCER),
+    *_choices(_PRODUCER, ("all", "-1", "0", "1"), "acks"),
+    *_flags(_PRODUCER, "enable.idempotence"),
+    *_choices(_PRODUCER, _PARTITIONERS, "partitioner"),
+    *_choices(_PRODUCER, _CODECS, "compression.type", "compression.codec"),
+    *_numbers(_PRODUCER, -1, 12, "compression.level"),
+    *_numbers(_PRODUCER, 1, INT_MAX, "batch.size", "queue.buffering.max.kbytes"),
+    *_numbers(_PRODUCER, 1, 1_000_000, "batch.num.messages", "max.in.flight"),
+    *_numbers(_PRODUCER, 1, 1_000_000, "max.in.flight.requests.per.connection"),
+    *_numbers(_PRODUCER, 0, _FIFTEEN_MINUTES_MS, "linger.ms", "queue.buffering.max.ms"),
+    *_numbers(_PRODUCER, 0, _FIFTEEN_MINUTES_MS, "sticky.partitioning.linger.ms"),
+    *_numbers(_PRODUCER, 1, _FIFTEEN_MINUTES_MS, "request.timeout.ms"),
+    *_numbers(_PRODUCER, 0, INT_MAX, "delivery.timeout.ms", "message.timeout.ms"),
+    *_numbers(_PRODUCER, 0, INT_MAX, "retries", "message.send.max.retries"),
+    *_numbers(_PRODUCER, 0, INT_MAX, "queue.buffering.max.messages"),
+    *_numbers(_PRODUCER, 1000, INT_MAX, "transaction.timeout.ms"),
     # Consumers: what is read, how much at once, and when a member is evicted.
-    _choice("auto.offset.reset", _RESETS, _CONSUMER),
-    _choice("isolation.level", ("read_uncommitted", "read_committed"), _CONSUMER),
-    _flag("check.crcs", _CONSUMER),
-    _number("fetch.min.bytes", 1, 100_000_000, _CONSUMER),
-    _number("fetch.max.bytes", 0, INT_MAX - 512, _CONSUMER),
-    _number("fetch.wait.max.ms", 0, _FIVE_MINUTES_MS, _CONSUMER),
-    _number("fetch.message.max.bytes", 1, _BILLION, _CONSUMER),
-    _number("max.partition.fetch.bytes", 1, _BILLION, _CONSUMER),
-    _number("fetch.queue.backoff.ms", 0, _FIVE_MINUTES_MS, _CONSUMER),
-    _number("fetch.error.backoff.ms", 0, _FIVE_MINUTES_MS, _CONSUMER),
-    _number("queued.min.messages", 1, 10_000_000, _CONSUMER),
-    _number("queued.max.messages.kbytes", 1, 2_097_151, _CONSUMER),
-    _number("max.poll.interval.ms", 1, _DAY_MS, _CONSUMER),
-    _number("session.timeout.ms", 1, _HOUR_MS, _CONSUMER),
-    _number("heartbeat.interval.ms", 1, _HOUR_MS, _CONSUMER),
+    *_choices(_CONSUMER, _RESETS, "auto.offset.reset"),
+    *_choices(_CONSUMER, ("read_uncommitted", "read_committed"), "isolation.level"),
+    *_flags(_CONSUMER, "check.crcs"),
+    *_numbers(_CONSUMER, 1, 100_000_000, "fetch.min.bytes"),
+    *_numbers(_CONSUMER, 0, INT_MAX - 512, "fetch.max.bytes"),
+    *_numbers(_CONSUMER, 0, _FIVE_MINUTES_MS, "fetch.wait.max.ms"),
+    *_numbers(_CONSUMER, 0, _FIVE_MINUTES_MS, "fetch.queue.backoff.ms", "fetch.error.backoff.ms"),
+    *_numbers(_CONSUMER, 1, _BILLION, "fetch.message.max.bytes", "max.partition.fetch.bytes"),
+    *_numbers(_CONSUMER, 1, 10_000_000, "queued.min.messages"),
+    *_numbers(_CONSUMER, 1, 2_097_151, "queued.max.messages.kbytes"),
+    *_numbers(_CONSUMER, 1, DAY_MS, "max.poll.interval.ms"),
+    *_numbers(_CONSUMER, 1, HOUR_MS, "session.timeout.ms", "heartbeat.interval.ms"),
 )
 OVERRIDES: Mapping[str, Override] = {one.definition.name: one for one in _OVERRIDES}
 
@@ -167,8 +144,11 @@ def override_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             override = OVERRIDES.get(name)
             if override is None or client not in override.clients:
                 yield prefix + name, f"{prefix}{name}: {_not_allowed(name, client)}"
-            elif (problem := override.problem(text)) is not None:
-                yield prefix + name, f"{prefix}{name}: {problem}"
+                continue
+            try:
+                override.parse(text)
+            except ApiError as error:
+                yield prefix + name, f"{prefix}{name}: {error}"
 
 
 def overrides_of(config: Mapping[str, str], client: str) -> dict[str, str]:

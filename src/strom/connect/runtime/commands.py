@@ -1,18 +1,14 @@
-"""The commands of the REST interface. Any worker can run them all: they write to the topics."""
+"""The commands of the REST interface. Any worker can run them all: they write to the topics.
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Those on offsets are in `offset_commands.py`.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaException
-
-from strom.client.groups import Committed, alter_offsets, committed_offsets, delete_group
-from strom.client.kafka_errors import error_name
-from strom.connect.api import ConnectError, InvalidSettings, RetriableError, SinkConnector
-from strom.connect.api import TopicPartition as Place
-from strom.connect.runtime import masking
+from strom.connect.api import ConnectError, InvalidSettings
 from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.sink_session import group_of
+from strom.connect.runtime.secrets import masked, unmasked
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
     CONNECTOR_PREFIX,
@@ -24,11 +20,8 @@ from strom.connect.runtime.state import (
     Target,
 )
 from strom.connect.runtime.stores import Record
+from strom.connect.runtime.validation import passwords_of
 from strom.connect.runtime.worker import ConnectWorker
-from strom.model.settings import Kind
-from strom.model.topics import TopicPartition
-
-Offset = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 
 
 class NotFound(ConnectError):
@@ -70,7 +63,7 @@ class Commands:
             raise AlreadyExists(f"Connector {name} already exists")
         full_config = {**config, "name": name}
         if known is not None:
-            full_config = masking.unmasked(full_config, known.config)
+            full_config = unmasked(full_config, known.config)
         problems = self.worker.checker.problems(full_config)
         if problems:
             raise BadRequest(_invalid_config(problems))
@@ -129,125 +122,11 @@ class Commands:
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration with its passwords masked."""
-        return masking.masked(config, self._passwords(config))
-
-    def offsets(self, name: str) -> list[Offset]:
-        """The stored offsets of a connector, by partition."""
-        if self.kind(name) == "source":
-            self._stores.offsets.catch_up_visible()
-            return list(self._stores.offsets.of(name))
-        committed: Mapping[Any, Committed] = {}
-        with _group_calls(group_of(name)):
-            committed = committed_offsets(self.worker.admin, group_of(name))
-        return [
-            (
-                {"kafka_topic": place.topic, "kafka_partition": place.partition},
-                {"kafka_offset": one.offset},
-            )
-            for place, one in committed.items()
-        ]
-
-    def alter_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
-        """Set offsets of a stopped connector; None removes a partition's offset."""
-        self._must_be_stopped(name)
-        if self.kind(name) == "source":
-            self._write_offsets(name, offsets)
-        else:
-            self._alter_group(name, offsets)
-
-    def reset_offsets(self, name: str) -> None:
-        """Remove all offsets of a stopped connector."""
-        self._must_be_stopped(name)
-        if self.kind(name) == "source":
-            self._stores.offsets.catch_up()
-            forgotten: list[Offset] = [(one, None) for one, _ in self._stores.offsets.of(name)]
-            self._write_offsets(name, forgotten)
-            return
-        self._set_own_positions(name, self._beginnings(name))
-        with _group_calls(group_of(name)):
-            delete_group(self.worker.admin, group_of(name))
-
-    def _beginnings(self, name: str) -> dict[Place, int]:
-        """Offset 0 of all partitions that a sink may have read.
-
-        The group may lack partitions that the sink stores: a deleted topic's offsets are deleted too.
-        """
-        known = {(one["kafka_topic"], one["kafka_partition"]) for one, _ in self.offsets(name)}
-        present = self.worker.admin.list_topics(timeout=10).topics
-        for topic in self._stores.topics(name):
-            if topic in present:
-                known |= {(topic, partition) for partition in present[topic].partitions}
-        return {Place(topic, partition): 0 for topic, partition in sorted(known)}
-
-    def _write_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
-        records = self._stores.offsets.records(name, offsets)
-        self._stores.offsets.write(records)
-        self._stores.offsets.catch_up_visible()
-
-    def _alter_group(self, name: str, offsets: Sequence[Offset]) -> None:
-        wanted: dict[Place, int] = {}
-        for partition, offset in offsets:
-            try:
-                place = Place(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
-                wanted[place] = 0 if offset is None else int(offset["kafka_offset"])
-            except (KeyError, TypeError, ValueError):
-                raise BadRequest(
-                    'The partition of a sink is {"kafka_topic": …, "kafka_partition": …}, its offset '
-                    '{"kafka_offset": …}.'
-                ) from None
-            if wanted[place] < 0:
-                raise BadRequest(f"Invalid offset {wanted[place]}: it must be 0 or greater.")
-        self._check_partitions(wanted)
-        self._set_own_positions(name, wanted)
-        with _group_calls(group_of(name)):
-            offsets_of_group = {TopicPartition(*place): one for place, one in wanted.items()}
-            alter_offsets(self.worker.admin, group_of(name), offsets_of_group)
-
-    def _check_partitions(self, places: Iterable[Place]) -> None:
-        """Refuse unknown partitions before anything is changed."""
-        present = self.worker.admin.list_topics(timeout=10).topics
-        for place in places:
-            topic = present.get(place.topic)
-            if topic is None or place.partition not in topic.partitions:
-                raise BadRequest(f"Unknown partition {place.partition} of topic {place.topic}.")
-
-    def _set_own_positions(self, name: str, wanted: Mapping[Place, int]) -> None:
-        """Set the positions that a sink itself stores; BadRequest if it cannot."""
-        made = self.worker.checker.make(self.connector(name).config)
-        if isinstance(made, SinkConnector) and wanted:
-            try:
-                made.set_positions(name, wanted)
-            except RetriableError:
-                raise
-            except ConnectError as error:
-                raise BadRequest(self.worker.secrets.hide(str(error))) from None
-
-    def _must_be_stopped(self, name: str) -> None:
-        self._stores.catch_up()
-        connector = self.connector(name)
-        if connector.target is not Target.STOPPED or connector.tasks:
-            raise BadRequest(
-                "Connectors must be in the STOPPED state before their offsets can be modified. This "
-                "can be done for the specified connector by issuing a 'PUT' request to the "
-                f"'/connectors/{name}/stop' endpoint"
-            )
-        self._stores.catch_up_statuses()
-        running = [
-            task
-            for task, status in self._stores.task_statuses(name).items()
-            if status.state != "UNASSIGNED"
-        ]
-        if running:
-            raise BadRequest(f"The tasks of {name} are still stopping; try again in a moment.")
-
-    def _passwords(self, config: Mapping[str, str]) -> set[str]:
-        definitions: Mapping[str, Any] = {}
         try:
-            kind = self.worker.checker.plugin(config)
-            definitions = kind.load().settings_class.definitions()
+            passwords = passwords_of(self.worker.checker.plugin(config))
         except (ConnectError, ImportError):
-            pass  # not installed here: passwords are recognised by name
-        return {name for name, one in definitions.items() if one.kind is Kind.PASSWORD}
+            passwords = set()  # not installed here: passwords are recognised by name
+        return masked(config, passwords)
 
 
 def status_of(commands: Commands, name: str) -> dict[str, Any]:
@@ -293,13 +172,3 @@ def _invalid_config(problems: Mapping[str, Sequence[str]]) -> str:
         + "\nYou can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`"
     )
-
-
-@contextlib.contextmanager
-def _group_calls(group: str) -> Iterator[None]:
-    """Raise RetriableError for errors of Kafka; a group that does not exist has no offsets."""
-    try:
-        yield
-    except KafkaException as error:
-        if error_name(error) != "GROUP_ID_NOT_FOUND":
-            raise RetriableError(f"The group {group}: {error.args[0].str()}") from None

@@ -1,7 +1,7 @@
 """Records through transforms and converters: whole batches, or one by one to find the one that fails."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,12 +18,7 @@ from strom.connect.api import (
     TopicPartition,
 )
 from strom.connect.api.record_batches import ColumnarRecords
-from strom.connect.converters import (
-    Converter,
-    HeaderConverter,
-    make_converter,
-    make_header_converter,
-)
+from strom.connect.converters import Converter, make_converter, make_header_converter
 from strom.connect.runtime.settings import CommonSettings, WorkerSettings, with_prefix
 from strom.connect.transforms import Chain, make_chain
 from strom.connect.transforms.contract import Part
@@ -85,7 +80,7 @@ class Conversion:
 
     key: Converter
     value: Converter
-    header: HeaderConverter
+    header: Converter
     chain: Chain | None
 
     def outgoing(self, records: Iterable[SourceRecord]) -> list[ProducerRecord]:
@@ -202,54 +197,23 @@ class Conversion:
 
     def one_outgoing(self, record: SourceRecord) -> ProducerRecord | None:
         """Convert one record of a source; StageError names the stage that failed."""
-        changed = record if self.chain is None else self._transformed(record)
+        changed = self._transformed(record)
         if changed is None:
             return None
-        topic = changed.topic
-        key = _at(
-            "KEY_CONVERTER", self.key, self.key.to_bytes, topic, changed.key_schema, changed.key
-        )
-        value = _at(
-            "VALUE_CONVERTER",
-            self.value,
-            self.value.to_bytes,
-            topic,
-            changed.value_schema,
-            changed.value,
-        )
-        headers = _at("HEADER_CONVERTER", self.header, self._header_bytes, topic, changed.headers)
-        return ProducerRecord(
-            topic,
-            value if changed.value is not None or changed.value_schema is not None else None,
-            key if changed.key is not None or changed.key_schema is not None else None,
-            ANY_PARTITION if changed.partition is None else changed.partition,
-            changed.timestamp or NOW,
-            headers or None,
-        )
+        topic, schema, value = changed.topic, changed.value_schema, changed.value
+        _at("KEY_CONVERTER", self.key, self.key.to_bytes, topic, changed.key_schema, changed.key)
+        _at("VALUE_CONVERTER", self.value, self.value.to_bytes, topic, schema, value)
+        _at("HEADER_CONVERTER", self.header, self._header_bytes, topic, changed.headers)
+        # No stage fails, so all of them together do not.
+        return replace(self, chain=None).outgoing([changed])[0]
 
     def one_incoming(self, message: Message) -> SinkRecord | None:
         """Convert one record for a sink; StageError names the stage that failed."""
-        topic = message.topic()
-        key_schema, key = _at("KEY_CONVERTER", self.key, self.key.from_bytes, topic, message.key())
-        schema, value = _at(
-            "VALUE_CONVERTER", self.value, self.value.from_bytes, topic, message.value()
-        )
-        headers = _at(
-            "HEADER_CONVERTER", self.header, self._headers, topic, message.headers() or ()
-        )
-        record = SinkRecord(
-            topic,
-            message.partition(),
-            message.offset(),
-            value,
-            schema,
-            key,
-            key_schema,
-            message.timestamp()[1],
-            headers,
-        )
-        if self.chain is None:
-            return record
+        topic, headers = message.topic(), message.headers() or ()
+        _at("KEY_CONVERTER", self.key, self.key.from_bytes, topic, message.key())
+        _at("VALUE_CONVERTER", self.value, self.value.from_bytes, topic, message.value())
+        _at("HEADER_CONVERTER", self.header, self._headers, topic, headers)
+        [record] = replace(self, chain=None).one_after_the_other([message])
         return _from_topic(topic, self._transformed(record))
 
     def _transformed(self, record: Any) -> Any:
@@ -258,15 +222,15 @@ class Conversion:
     def _header_bytes(
         self, topic: str, headers: Sequence[Header]
     ) -> list[tuple[str, bytes | None]]:
-        convert = self.header.header_to_bytes
-        return [(name, convert(topic, name, schema, value)) for name, value, schema in headers]
+        convert = self.header.to_bytes
+        return [(name, convert(topic, schema, value)) for name, value, schema in headers]
 
     def _headers(
         self, topic: str, headers: Iterable[tuple[str, bytes | None]]
     ) -> tuple[Header, ...]:
         converted = []
         for name, data in headers:
-            schema, value = self.header.header_from_bytes(topic, name, data)
+            schema, value = self.header.from_bytes(topic, data)
             converted.append(Header(name, value, schema))
         return tuple(converted)
 
@@ -304,16 +268,12 @@ def make_conversion(
         prefix = f"{setting}."
         return (own, with_prefix(config, prefix)) if own else (default, with_prefix(texts, prefix))
 
-    key, key_settings = chosen("key.converter", common.key_converter, worker.key_converter)
-    value, value_settings = chosen(
-        "value.converter", common.value_converter, worker.value_converter
-    )
-    header, header_settings = chosen(
-        "header.converter", common.header_converter, worker.header_converter
-    )
+    key = chosen("key.converter", common.key_converter, worker.key_converter)
+    value = chosen("value.converter", common.value_converter, worker.value_converter)
+    header = chosen("header.converter", common.header_converter, worker.header_converter)
     return Conversion(
-        make_converter(key, key_settings, is_key=True),
-        make_converter(value, value_settings, is_key=False),
-        make_header_converter(header, header_settings),
+        make_converter(*key, is_key=True),
+        make_converter(*value, is_key=False),
+        make_header_converter(*header),
         make_chain(config) if common.transforms else None,
     )

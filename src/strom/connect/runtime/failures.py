@@ -36,7 +36,6 @@ class Failures:
         self._dead_letters: DeadLetters | None = None
         self._skipped: dict[TopicPartition, set[int]] = {}
         """What was skipped since the last commit: after a rewind it comes again, and counts once."""
-        self.tolerated = 0
 
     def open(self, clients: Clients) -> None:
         """Create the dead letter topic, if one is configured."""
@@ -61,7 +60,6 @@ class Failures:
             if message.offset() in offsets:
                 return
             offsets.add(message.offset())
-        self.tolerated += 1
         self._stats.errors += 1
         if settings.log_errors:
             place = _place(message) if settings.log_messages else ""

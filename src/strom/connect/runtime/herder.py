@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 
 import strom
 from strom.connect.api import RetriableError
-from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.membership import WorkerAssignment
+from strom.connect.runtime.assignment import CONNECTOR, Unit, WorkerAssignment
 from strom.connect.runtime.runner import UnitRunner
 from strom.connect.runtime.state import ConnectorState, Restart, Status, Target
 from strom.connect.runtime.stores import Stores

@@ -24,4 +24,4 @@ def make_worker_metrics(worker: ConnectWorker, requests: HttpStats) -> MetricsRe
         yield len(worker.herder.runners()), worker.membership.holds_lease()
 
     tables = {STATES: read_states, TASKS: read_tasks, WORKER: read_worker, HTTP: requests.read}
-    return MetricsRegistry([TableCollector(tables)])
+    return MetricsRegistry([TableCollector(tables)], worker.settings.max_label_values)

@@ -9,9 +9,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from strom.client.connection_settings import ConnectionSettings
 from strom.client.group_member import (
@@ -22,7 +21,8 @@ from strom.client.group_member import (
     RebalanceInProgress,
 )
 from strom.client.protocol_client import ProtocolClient
-from strom.connect.runtime.assignment import Unit, assign_units
+from strom.connect.runtime.assignment import Unit, WorkerAssignment, assign_units
+from strom.connect.runtime.herder import Herder
 from strom.model.errors import ApiError, ErrorCode, StromError
 from strom.model.retries import RetryPolicy
 
@@ -38,36 +38,6 @@ _REPAIR_S: Final = 2.0
 
 
 @dataclass(frozen=True)
-class WorkerAssignment:
-    """What the leader assigned to a worker."""
-
-    units: frozenset[Unit] = frozenset()
-    config_end: int = 0
-    """How far the leader had read the config topic when it assigned."""
-    generation: int = -1
-    leader: str = ""
-
-
-class GroupWorker(Protocol):
-    """What the membership calls on its worker, from its own thread."""
-
-    def claims(self) -> Iterable[Unit]:
-        """What runs here, or is assigned and may be started at any moment."""
-
-    def work(self) -> tuple[Iterable[Unit], int]:
-        """All units as of the end of the config topic, and that end."""
-
-    def wanted(self) -> frozenset[Unit]:
-        """All units as far as this worker has read the config topic."""
-
-    def on_assigned(self, assigned: WorkerAssignment) -> None:
-        """Start what is newly assigned, stop what is revoked."""
-
-    def on_lost(self) -> None:
-        """Stop everything, and return when it has stopped: it may be assigned to others."""
-
-
-@dataclass(frozen=True)
 class WorkerGroup:
     """The group of workers, and its timeouts."""
 
@@ -80,11 +50,9 @@ class WorkerGroup:
 class Membership:
     """Keeps the membership in its own thread, from `start` to `stop`."""
 
-    def __init__(
-        self, connection: ConnectionSettings, group: WorkerGroup, worker: GroupWorker
-    ) -> None:
+    def __init__(self, connection: ConnectionSettings, group: WorkerGroup, herder: Herder) -> None:
         self._group = group
-        self._worker = worker
+        self._herder = herder
         self._client = ProtocolClient(connection, group.worker_id)
         self._member = ClassicGroupMember(
             self._client,
@@ -136,21 +104,21 @@ class Membership:
                 continue
             except MemberEvicted as reason:
                 log.warning("The group evicted this worker: %s It joins again.", reason)
-                self._worker.on_lost()
+                self._herder.on_lost()
             # OSError is a shortage, of descriptors for instance; the last three: a member joined with
             # metadata in another format.
             except (StromError, OSError, ValueError, LookupError, TypeError) as error:
                 log.warning("This worker is not in its group: %s", self._explained(error))
                 if not self.holds_lease():
                     self._member.give_up_lease()
-                    self._worker.on_lost()
+                    self._herder.on_lost()
                 self._stopping.wait(_RETRY.delay(attempt, random.random()))  # noqa: S311 - jitter
                 attempt += 1
         self._leave()
 
     def _join(self) -> None:
         self._rejoin.clear()
-        claims = sorted(self._worker.claims())
+        claims = sorted(self._herder.claims())
         joined = self._member.join(
             _packed({"worker": self._group.worker_id, "claims": [list(unit) for unit in claims]})
         )
@@ -165,7 +133,7 @@ class Membership:
             member: [Unit(name, task) for name, task in one["claims"]]
             for member, one in members.items()
         }
-        units, config_end = self._worker.work()
+        units, config_end = self._herder.work()
         self._known_units = frozenset(units)
         assigned = assign_units(self._known_units, claims)
         self._assigned_units = frozenset().union(*assigned.values())
@@ -187,7 +155,7 @@ class Membership:
         units = frozenset(Unit(name, task) for name, task in assigned["units"])
         self.leader_id = assigned["leader"]
         self._repair_at = time.monotonic() + _REPAIR_S
-        self._worker.on_assigned(
+        self._herder.on_assigned(
             WorkerAssignment(units, assigned["end"], generation, assigned["leader"])
         )
 
@@ -206,7 +174,7 @@ class Membership:
         """Whether this worker leads, and units changed or could not be assigned last time."""
         if not self._is_leader:
             return False
-        if self._worker.wanted() != self._known_units:
+        if self._herder.wanted() != self._known_units:
             return True
         return self._assigned_units != self._known_units and time.monotonic() >= self._repair_at
 
@@ -234,7 +202,3 @@ class Membership:
 
 def _packed(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-Lease = Callable[[], bool]
-"""Whether no other worker can have been assigned the caller's unit yet."""

@@ -6,13 +6,16 @@ import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from confluent_kafka import Message
+
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.membership import Lease
+from strom.connect.runtime.conversion import StageError
+from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import CommonSettings
 from strom.metrics.connect import TaskStats
@@ -20,6 +23,7 @@ from strom.model.errors import StromError
 from strom.model.retries import Restarts, RetryPolicy
 from strom.supervision.retrying import retry
 
+Given = TypeVar("Given")
 T = TypeVar("T")
 
 _FIRST_RETRY_S = 0.1
@@ -34,7 +38,8 @@ class Ended(Exception):
 class RunnerContext:
     """What every runner needs of its worker."""
 
-    holds_lease: Lease
+    holds_lease: Callable[[], bool]
+    """Whether no other worker can have been assigned the unit yet."""
     secrets: Secrets
     report: Callable[[Unit, str, str | None], None]
     """Writes the state of a unit, with a trace if it failed."""
@@ -49,7 +54,6 @@ class UnitRunner(ABC):
         self.context = context
         self.stopping = threading.Event()
         self.paused = threading.Event()
-        self.failed = False
         self.state = "UNASSIGNED"
         self.stats = TaskStats()
         self._unreported: tuple[str, str | None] | None = None
@@ -140,6 +144,31 @@ class UnitRunner(ABC):
                 f"{doing}: failed for {timeout_ms} ms (errors.retry.timeout): {error}"
             ) from error
 
+    def convert(
+        self,
+        records: Sequence[Given],
+        convert_all: Callable[[Sequence[Given]], Sequence[T]],
+        convert_one: Callable[[Given], T | None],
+        failures: Failures,
+    ) -> Sequence[T]:
+        """Convert records: all at once, or if one fails, one by one without those that fail."""
+        try:
+            return self.retry(lambda: convert_all(records), "Converting")
+        except ConnectError:
+            pass
+        except Exception as error:  # noqa: BLE001 - transforms may raise anything; handled record by record
+            self.log.debug("One of %d records cannot be converted: %s", len(records), error)
+        converted = []
+        for record in records:
+            try:
+                one = self.retry(lambda record=record: convert_one(record), "Converting")  # type: ignore[misc]
+                if one is not None:
+                    converted.append(one)
+            except StageError as error:
+                message = record if isinstance(record, Message) else None
+                failures.handle(error.stage, error.executor, error.__cause__ or error, message)
+        return converted
+
     def retry_delay(self, retry: int) -> float:
         """Seconds before a retry, counted from 0, for loops that cannot use `retry`."""
         return self._policy.delay(retry, random.random())  # noqa: S311 - jitter
@@ -176,7 +205,6 @@ class UnitRunner(ABC):
             if is_expected
             else "".join(traceback.format_exception(error))
         )
-        self.failed = True
         self.stats.failures += 1
         self.log.error("%s failed: %s", self.unit, trace if not is_expected else hide(str(error)))
         self.report_state("FAILED", trace)

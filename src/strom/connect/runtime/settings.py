@@ -2,21 +2,43 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.converters.making import DEFAULT_HEADER_CONVERTER
 from strom.connect.declared import DECLARED_BY
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import MINUTE_MS, SECOND_MS
 
 DEFAULT_PORT = 8083
-JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-SIMPLE_HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 CLIENT_PREFIXES = ("producer.", "consumer.", "admin.")
 """In a worker's settings: those of its clients, with librdkafka's names."""
 OVERRIDE_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
 """In a connector's settings: the same for its clients."""
 CONVERTER_PREFIXES = ("key.converter.", "value.converter.", "header.converter.")
+
+
+def _ms(name: str, default: int, minimum: int, doc: str) -> Any:
+    return setting(name, Kind.LONG, doc, default, minimum=minimum)
+
+
+def _topic(store: str, content: str, default: str) -> Any:
+    return setting(f"{store}.storage.topic", Kind.STRING, f"The topic of {content}.", default)
+
+
+def _partitions(store: str, default: int) -> Any:
+    name, doc = f"{store}.storage.partitions", "Partitions of that topic."
+    return setting(name, Kind.INT, doc, default, minimum=1)
+
+
+def _default_converter(part: str, default: str) -> Any:
+    return setting(f"{part}.converter", Kind.STRING, f"The default converter of {part}s.", default)
+
+
+def _converter(part: str) -> Any:
+    doc = f"The converter of {part}s. Default: the worker's."
+    return setting(f"{part}.converter", Kind.STRING, doc)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,21 +66,11 @@ class WorkerSettings(ConnectorSettings):
     allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS.name, ALLOWED_HOSTS.kind, ALLOWED_HOSTS.doc, ALLOWED_HOSTS.default
     )
-    config_topic: str = setting(
-        "config.storage.topic", Kind.STRING, "The topic of configurations.", "connect-configs"
-    )
-    offset_topic: str = setting(
-        "offset.storage.topic", Kind.STRING, "The topic of source offsets.", "connect-offsets"
-    )
-    offset_partitions: int = setting(
-        "offset.storage.partitions", Kind.INT, "Partitions of that topic.", 25, minimum=1
-    )
-    status_topic: str = setting(
-        "status.storage.topic", Kind.STRING, "The topic of states.", "connect-status"
-    )
-    status_partitions: int = setting(
-        "status.storage.partitions", Kind.INT, "Partitions of that topic.", 5, minimum=1
-    )
+    config_topic: str = _topic("config", "configurations", "connect-configs")
+    offset_topic: str = _topic("offset", "source offsets", "connect-offsets")
+    offset_partitions: int = _partitions("offset", 25)
+    status_topic: str = _topic("status", "states", "connect-status")
+    status_partitions: int = _partitions("status", 5)
     replication_factor: int = setting(
         "storage.replication.factor",
         Kind.INT,
@@ -66,29 +78,21 @@ class WorkerSettings(ConnectorSettings):
         -1,
         minimum=-1,
     )
-    key_converter: str = setting(
-        "key.converter", Kind.STRING, "The default converter of keys.", "JSON"
-    )
-    value_converter: str = setting(
-        "value.converter", Kind.STRING, "The default converter of values.", "JSON"
-    )
-    header_converter: str = setting(
-        "header.converter", Kind.STRING, "The default converter of headers.", SIMPLE_HEADERS
-    )
-    flush_interval_ms: int = setting(
+    key_converter: str = _default_converter("key", "JSON")
+    value_converter: str = _default_converter("value", "JSON")
+    header_converter: str = _default_converter("header", DEFAULT_HEADER_CONVERTER)
+    flush_interval_ms: int = _ms(
         "offset.flush.interval.ms",
-        Kind.LONG,
+        10 * SECOND_MS,
+        1,
         "How often sources store offsets, and sinks flush and commit, while records flow. Kafka's "
         "default is a minute.",
-        10 * SECOND_MS,
-        minimum=1,
     )
-    graceful_ms: int = setting(
+    graceful_ms: int = _ms(
         "task.shutdown.graceful.timeout.ms",
-        Kind.LONG,
-        "How long a stopping worker waits for its tasks.",
         10 * SECOND_MS,
-        minimum=0,
+        0,
+        "How long a stopping worker waits for its tasks.",
     )
     exactly_once: str = setting(
         "exactly.once.source.support",
@@ -119,6 +123,14 @@ class WorkerSettings(ConnectorSettings):
         "separated by commas; subpackages are included. Not needed for connectors of strom and of "
         "entry points. Kafka has no such setting.",
         (),
+    )
+    max_label_values: int = setting(
+        "metrics.max.label.values",
+        Kind.INT,
+        "How many tasks get series of their own in the metrics. The largest do; all others are summed "
+        "up as `_other`.",
+        1000,
+        minimum=0,
     )
     log_lines: int = setting(
         "log.lines",
@@ -151,15 +163,9 @@ class CommonSettings(ConnectorSettings):
         minimum=1,
         importance=Importance.HIGH,
     )
-    key_converter: str | None = setting(
-        "key.converter", Kind.STRING, "The converter of keys. Default: the worker's."
-    )
-    value_converter: str | None = setting(
-        "value.converter", Kind.STRING, "The converter of values. Default: the worker's."
-    )
-    header_converter: str | None = setting(
-        "header.converter", Kind.STRING, "The converter of headers. Default: the worker's."
-    )
+    key_converter: str | None = _converter("key")
+    value_converter: str | None = _converter("value")
+    header_converter: str | None = _converter("header")
     transforms: tuple[str, ...] = setting(
         "transforms", Kind.LIST, "Names of transforms, in the order in which they are applied.", ()
     )
@@ -194,12 +200,8 @@ class CommonSettings(ConnectorSettings):
         0,
         minimum=-1,
     )
-    retry_delay_max_ms: int = setting(
-        "errors.retry.delay.max.ms",
-        Kind.LONG,
-        "The longest wait between two retries.",
-        10 * SECOND_MS,
-        minimum=1,
+    retry_delay_max_ms: int = _ms(
+        "errors.retry.delay.max.ms", 10 * SECOND_MS, 1, "The longest wait between two retries."
     )
     log_errors: bool = setting(
         "errors.log.enable", Kind.BOOLEAN, "Whether tolerated errors are logged.", False
@@ -210,20 +212,15 @@ class CommonSettings(ConnectorSettings):
         "Whether these lines include topic, partition and offset.",
         False,
     )
-    restart_backoff_ms: int = setting(
+    restart_backoff_ms: int = _ms(
         "restart.backoff.ms",
-        Kind.LONG,
+        SECOND_MS,
+        0,
         "The wait before a failed connector or task is restarted, doubled each time; 0 leaves it "
         "failed, as in Kafka. Kafka has no such setting.",
-        SECOND_MS,
-        minimum=0,
     )
-    restart_backoff_max_ms: int = setting(
-        "restart.backoff.max.ms",
-        Kind.LONG,
-        "The longest such wait. Kafka has no such setting.",
-        MINUTE_MS,
-        minimum=1,
+    restart_backoff_max_ms: int = _ms(
+        "restart.backoff.max.ms", MINUTE_MS, 1, "The longest such wait. Kafka has no such setting."
     )
 
 

@@ -7,16 +7,17 @@ the task itself returns from `open` take precedence over them.
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as NativePartition
 
 from strom.connect.api import ConnectError, RetriableError, SinkRecord, TopicPartition
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.conversion import PartitionSpan, StageError, spans_of
+from strom.connect.runtime.conversion import PartitionSpan, spans_of
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner, log_and_ignore
 from strom.connect.runtime.settings import SinkSettings
-from strom.connect.runtime.sink_session import SinkJob, SinkSession, to_native
+from strom.connect.runtime.sink_positions import SinkPositions
+from strom.connect.runtime.sink_session import SinkJob, SinkSession
 from strom.connect.runtime.topic_ids import TopicIdsFuture, topics_of
 
 POLL_S = 0.2
@@ -38,12 +39,7 @@ class SinkRun(UnitRunner):
         super().__init__(unit, common, context)
         self._make_job = job
         self._topics: set[str] = set()
-        # Both outlive a session: a task that failed over a recreated topic fails again until its
-        # offsets are reset.
-        self._recreated: set[TopicPartition] = set()
-        """Partitions of recreated topics for which the task has not been opened since."""
-        self._refused: set[TopicPartition] = set()
-        """Those of them for which the task returned a position of the old topic."""
+        self._start = SinkPositions(unit.connector)
 
     def work(self) -> None:
         """Run the task until it is stopped."""
@@ -125,7 +121,7 @@ class SinkRun(UnitRunner):
         session = self._session
         messages = session.waiting
         spans = spans_of(messages)
-        requested = self._request_ids(spans)
+        requested = session.topic_ids.request(topics_of(span.partition for span in spans))
         records = self._convert(messages, spans)
         retries = 0
         while session.waiting:
@@ -154,10 +150,7 @@ class SinkRun(UnitRunner):
                 messages = session.waiting
                 spans = spans_of(messages)
                 records = self._convert(messages, spans)
-            requested = self._request_ids(spans)
-
-    def _request_ids(self, spans: Sequence[PartitionSpan]) -> TopicIdsFuture:
-        return self._session.topic_ids.request({span.partition.topic for span in spans})
+            requested = session.topic_ids.request(topics_of(span.partition for span in spans))
 
     def _look_for_recreated(self) -> None:
         """Compare topic ids even without records: the consumer may be at the end of a deleted topic."""
@@ -193,7 +186,7 @@ class SinkRun(UnitRunner):
                 "Topic %s was deleted and recreated: it is read from its beginning.", topic
             )
         for partition in [one for one in session.assigned if one.topic in recreated]:
-            self._recreated.add(partition)
+            self._start.note_recreated(partition)
             session.failures.forget({partition: _AFTER_ALL_OFFSETS})
             session.ends.pop(partition, None)
             # It replaces an offset of the old topic that may have been committed for the new one.
@@ -203,7 +196,7 @@ class SinkRun(UnitRunner):
         session = self._session
         for partition, start, end in spans:
             if messages[start].offset() < session.reached.get(partition, 0):
-                self._recreated.add(partition)
+                self._start.note_recreated(partition)
                 session.rewind_due = True
             if partition.topic not in self._topics:
                 self._topics.add(partition.topic)
@@ -226,22 +219,13 @@ class SinkRun(UnitRunner):
     def _convert(
         self, messages: Sequence[Message], spans: Sequence[PartitionSpan]
     ) -> Sequence[SinkRecord]:
-        convert = self._session.job.conversion.incoming
-        try:
-            return self.retry(lambda: convert(messages, spans), "Converting")
-        except ConnectError:
-            pass
-        except Exception as error:  # noqa: BLE001 - transforms may raise anything; handled record by record
-            self.log.debug("One of %d records cannot be converted: %s", len(messages), error)
-        return [one for message in messages if (one := self._convert_one(message)) is not None]
-
-    def _convert_one(self, message: Message) -> SinkRecord | None:
-        session = self._session
-        try:
-            return self.retry(lambda: session.job.conversion.one_incoming(message), "Converting")
-        except StageError as error:
-            session.failures.handle(error.stage, error.executor, error.__cause__ or error, message)
-            return None
+        conversion = self._session.job.conversion
+        return self.convert(
+            messages,
+            lambda messages: conversion.incoming(messages, spans),
+            conversion.one_incoming,
+            self._session.failures,
+        )
 
     def _flush_and_commit(self) -> None:
         """Flush everything put so far, then commit its offsets to the group."""
@@ -263,7 +247,7 @@ class SinkRun(UnitRunner):
             return
         session.failures.forget(session.ends)
         session.reached |= session.ends
-        session.uncommitted = self._of_same_topics(session.uncommitted | session.ends)
+        session.uncommitted = session.topic_ids.of_same(session.uncommitted | session.ends)
         session.ends = {}
         try:
             session.commit()
@@ -274,15 +258,6 @@ class SinkRun(UnitRunner):
                 return
             # The next flush tries again; a sink that stores its own positions needs no commit.
             self.log.warning("Offsets are not committed yet: %s", error.args[0].str())
-
-    def _of_same_topics(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Leave out offsets of topics that were recreated: they would be committed for the new ones."""
-        topic_ids = self._session.topic_ids
-        try:
-            changed = topic_ids.changed(topic_ids.request(topics_of(ends)).result())
-        except RetriableError:
-            return ends
-        return {one: end for one, end in ends.items() if one.topic not in changed}
 
     def _rewind(self) -> None:
         """Read again from the last flush: the task discards what was put since, and gets it again."""
@@ -315,46 +290,13 @@ class SinkRun(UnitRunner):
         *,
         committed: bool,
         pause: Callable[[float], object] | None = None,
-    ) -> list[confluent_kafka.TopicPartition]:
-        """Where to continue: at the task's own positions, else at the group's."""
+    ) -> list[NativePartition]:
+        """Open the task for these partitions; returns where to continue."""
         session = self._session
         own = self.retry(lambda: session.task.open(partitions), "Opening the sink", pause)
-        native = to_native(partitions)
-        if committed:
-            native = session.consumer.committed(native, timeout=30)
-        for one in native:
-            partition = TopicPartition(one.topic, one.partition)
-            position = own.get(partition)
-            if position:
-                self._check_position(partition, position)
-                one.offset = position
-            elif position == 0 or partition in self._recreated or (committed and one.offset < 0):
-                one.offset = confluent_kafka.OFFSET_BEGINNING
-            self._recreated.discard(partition)
-            self._refused.discard(partition)
-        return native
+        return self._start.choose(session, partitions, own, committed=committed)
 
-    def _check_position(self, partition: TopicPartition, position: int) -> None:
-        """Refuse to continue past the end of a topic: new records there would count as already stored."""
-        if partition in self._recreated:
-            self._refused.add(partition)
-        try:
-            end = self._session.end_offset(partition)
-        except RetriableError:
-            if partition in self._refused:
-                raise
-            return  # cannot be checked, and without a broker no record is read
-        if partition in self._refused or position > end:
-            raise ConnectError(
-                f"The sink has stored everything before offset {position} of topic {partition.topic}, "
-                f"partition {partition.partition}, which now ends at {end}: the topic was deleted and "
-                "recreated, or has lost records. To read it from its beginning, stop the connector "
-                f"and reset its offsets (DELETE /connectors/{self.unit.connector}/offsets)."
-            )
-
-    def _on_assign(
-        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
-    ) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[NativePartition]) -> None:
         session = self._session
         session.assign(partitions)
         topics = topics_of(session.assigned)
@@ -365,20 +307,16 @@ class SinkRun(UnitRunner):
         if self.paused.is_set():
             consumer.pause(partitions)
 
-    def _on_revoke(
-        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
-    ) -> None:
+    def _on_revoke(self, consumer: Consumer, partitions: list[NativePartition]) -> None:
         if self.context.holds_lease():
             log_and_ignore(self._flush_and_commit, self.log)
         self._on_lost(consumer, partitions)
 
-    def _on_lost(
-        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
-    ) -> None:
+    def _on_lost(self, consumer: Consumer, partitions: list[NativePartition]) -> None:
         session = self._session
         if session.assigned:
             log_and_ignore(lambda: session.task.close(session.assigned), self.log)
         session.unassign()
         # Another task may read them from here on, and begin with a topic that was recreated.
-        self._recreated.clear()
+        self._start.forget_recreated()
         consumer.unassign()

@@ -5,21 +5,30 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Message
+from confluent_kafka import TopicPartition as NativePartition
 
-from strom.connect.api import RetriableError, SinkContext, SinkTask, TopicPartition
+from strom.connect.api import (
+    PoisonRecord,
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.conversion import Conversion
 from strom.connect.runtime.failures import Failures
-from strom.connect.runtime.puts import Puts
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.topic_ids import TopicIds
 from strom.connect.runtime.topic_patterns import posix_pattern
 
 GATHER_S = 0.05
 """A sink handles few large batches at less cost than many small ones; so short a wait costs little."""
+
+AFTER_POISON = 500
+"""The batch size after a poison record: each further one repeats the put of its whole batch."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,62 @@ class SinkJob:
 def group_of(connector: str) -> str:
     """The consumer group of a sink, as Kafka names it."""
     return f"connect-{connector}"
+
+
+class Puts:
+    """Puts records into a sink task; poison records are removed one by one."""
+
+    def __init__(self, task: SinkTask[Any], failures: Failures) -> None:
+        self._task = task
+        self._failures = failures
+        self.left: Sequence[SinkRecord] = ()
+        """The records of the last call, without its poison records."""
+        self.is_partial = False
+        """Whether the task has taken only a part of them before it failed."""
+
+    def put(self, records: Sequence[SinkRecord], messages: Sequence[Message]) -> None:
+        """Put records that were converted from these messages."""
+        self.left = records
+        self.is_partial = False
+        if not records:
+            return
+        # A task may store its position with every put: dead letters before it must be durable first.
+        self._failures.flush()
+        try:
+            self._task.put(records)
+        except PoisonRecord as error:
+            self._put_without(error, _Origins(messages))
+
+    def _put_without(self, poison: PoisonRecord, origins: "_Origins") -> None:
+        """Put the rest in small batches: each poison record repeats the put of its batch."""
+        left = self.left = list(self.left)
+        executor = type(self._task).__qualname__
+        start = 0
+        while True:
+            poison_record = left.pop(start + poison.index)
+            self._failures.handle("TASK_PUT", executor, poison, origins.of(poison_record))
+            self._failures.flush()
+            try:
+                while start < len(left):
+                    self._task.put(left[start : start + AFTER_POISON])
+                    self.is_partial = True
+                    start += AFTER_POISON
+                return
+            except PoisonRecord as another:
+                poison = another
+
+
+class _Origins:
+    """The messages of records; a transform may have changed a record's topic."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._found: dict[tuple[int, int], list[Message]] = {}
+        for message in messages:
+            self._found.setdefault((message.partition(), message.offset()), []).append(message)
+
+    def of(self, record: SinkRecord) -> Message:
+        found = self._found[record.partition, record.offset]
+        return min(found, key=lambda one: one.topic() != record.origin.topic)
 
 
 class SinkSession:
@@ -140,7 +205,7 @@ class SinkSession:
         if not self.is_paused:
             self.consumer.resume(to_native(partitions))
 
-    def assign(self, partitions: list[confluent_kafka.TopicPartition]) -> None:
+    def assign(self, partitions: list[NativePartition]) -> None:
         """Begin with the partitions of an assignment, without any positions."""
         self.assigned = [TopicPartition(one.topic, one.partition) for one in partitions]
         self.held.clear()
@@ -157,7 +222,7 @@ class SinkSession:
         """Commit to the group what was flushed."""
         self.consumer.commit(
             offsets=[
-                confluent_kafka.TopicPartition(topic, partition, offset)
+                NativePartition(topic, partition, offset)
                 for (topic, partition), offset in self.uncommitted.items()
             ],
             asynchronous=False,
@@ -186,6 +251,6 @@ class _Context:
         self._session.release(partitions)
 
 
-def to_native(partitions: Collection[TopicPartition]) -> list[confluent_kafka.TopicPartition]:
+def to_native(partitions: Collection[TopicPartition]) -> list[NativePartition]:
     """The partitions in the client's own type."""
-    return [confluent_kafka.TopicPartition(topic, number) for topic, number in partitions]
+    return [NativePartition(topic, number) for topic, number in partitions]

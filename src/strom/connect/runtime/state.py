@@ -112,9 +112,9 @@ class ConfigState:
         elif key.startswith(COMMIT_PREFIX):
             self._apply_commit(self._of(key, COMMIT_PREFIX), value, offset)
         elif key.startswith(TASK_PREFIX):
-            name, _, number = key.removeprefix(TASK_PREFIX).rpartition("-")
-            if value is not None and number.isdigit():
-                self._of(name).waiting[int(number)] = _properties(value)
+            unit = _task_of(key, TASK_PREFIX)
+            if value is not None and unit is not None:
+                self._of(unit.connector).waiting[unit.task] = _properties(value)
         else:
             return _restart(key, value)
         return None
@@ -168,10 +168,14 @@ def _restart(key: str, value: Any) -> Restart | None:
             bool(value.get("only-failed")),
         )
     if key.startswith(RESTART_TASK_PREFIX):
-        name, _, number = key.removeprefix(RESTART_TASK_PREFIX).rpartition("-")
-        if number.isdigit():
-            return Restart(Unit(name, int(number)))
+        unit = _task_of(key, RESTART_TASK_PREFIX)
+        return None if unit is None else Restart(unit)
     return None
+
+
+def _task_of(key: str, prefix: str) -> Unit | None:
+    name, _, number = key.removeprefix(prefix).rpartition("-")
+    return Unit(name, int(number)) if number.isdigit() else None
 
 
 @dataclass(frozen=True)
@@ -252,9 +256,7 @@ def _status_unit(key: str) -> Unit | None:
     if key.startswith(STATUS_CONNECTOR_PREFIX):
         return Unit(key.removeprefix(STATUS_CONNECTOR_PREFIX))
     if key.startswith(STATUS_TASK_PREFIX):
-        name, _, number = key.removeprefix(STATUS_TASK_PREFIX).rpartition("-")
-        if number.isdigit():
-            return Unit(name, int(number))
+        return _task_of(key, STATUS_TASK_PREFIX)
     return None
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from strom.client.topics import topic_id_text
-from strom.connect.api import RetriableError
+from strom.connect.api import RetriableError, TopicPartition
 
 _TIMEOUT_S: Final = 5.0
 _NO_ID: Final = "A" * 22
@@ -74,6 +74,14 @@ class TopicIds:
     def changed(self, present: Mapping[str, str]) -> set[str]:
         """The topics whose id is not the known one, or was not known."""
         return {topic for topic, one in present.items() if self._known.get(topic) != one}
+
+    def of_same(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Leave out offsets of topics that were recreated: they would be committed for the new ones."""
+        try:
+            changed = self.changed(self.request(topics_of(offsets)).result())
+        except RetriableError:
+            return offsets
+        return {one: offset for one, offset in offsets.items() if one.topic not in changed}
 
     def forget(self) -> None:
         """Forget all ids: what is read next may be other topics of these names."""

@@ -1,15 +1,19 @@
-"""Validates connectors' configurations: all problems at once, by setting."""
+"""Validates connectors' configurations: all problems at once, by setting.
 
-from collections.abc import Callable, Mapping
+Kafka ignores settings that have no effect; here a configuration with such settings is refused.
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from strom.connect.api import Connector, InvalidSettings
-from strom.connect.api.settings import SettingDefinition
+from strom.connect.api.settings import SettingDefinition, did_you_mean
 from strom.connect.plugins import Plugin, plugin
+from strom.connect.runtime.client_overrides import override_problems
 from strom.connect.runtime.conversion import make_conversion
-from strom.connect.runtime.masking import masked, secrets_in
-from strom.connect.runtime.secrets import Secrets
+from strom.connect.runtime.secrets import Secrets, masked, secrets_in
 from strom.connect.runtime.settings import (
     CONVERTER_PREFIXES,
     OVERRIDE_PREFIXES,
@@ -19,9 +23,14 @@ from strom.connect.runtime.settings import (
     WorkerSettings,
     without,
 )
-from strom.connect.runtime.transaction_timeouts import configured_timeout, timeout_problems
-from strom.connect.runtime.unused_settings import config_problems, topic_problems
-from strom.model.settings import Kind
+from strom.connect.runtime.topic_patterns import posix_pattern
+from strom.connect.runtime.transaction_timeouts import (
+    Problem,
+    configured_timeout,
+    timeout_problems,
+)
+from strom.model.errors import ApiError
+from strom.model.topics import check_topic_name
 
 _OTHER_PREFIXES = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)
 """Prefixes of settings that are neither the runtime's nor the connector's."""
@@ -57,10 +66,8 @@ class Checker:
         kind = self.plugin(config)
         known = self.common_class(kind).definitions()
         resolved = self.secrets.resolve(without(config, _OTHER_PREFIXES))
-        settings_class = kind.load().settings_class
-        passwords = _passwords(settings_class.definitions())
-        self.secrets.keep_hidden(secrets_in({**config, **resolved}, passwords))
-        return settings_class.read(resolved, known_elsewhere=known)
+        self.secrets.keep_hidden(secrets_in({**config, **resolved}, passwords_of(kind)))
+        return kind.load().settings_class.read(resolved, known_elsewhere=known)
 
     def make(self, config: Mapping[str, str]) -> Connector[Any]:
         return self.plugin(config).load()(self.own(config))
@@ -88,13 +95,13 @@ class Checker:
         return {name: [self.secrets.hide(text) for text in texts] for name, texts in found.items()}
 
     def _check_config(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        return dict(config_problems(self.secrets.resolve(config)))
+        return dict(_config_problems(self.secrets.resolve(config)))
 
     def _check_common(self, config: Mapping[str, str]) -> Mapping[str, str]:
         resolved = self.secrets.resolve(config)
         common = self.common(config)
         if isinstance(common, SinkSettings):
-            wrong = dict(topic_problems(common))
+            wrong = dict(_topic_problems(common))
             if wrong:
                 return wrong
         make_conversion(resolved, common, self.worker, self.worker_texts)
@@ -127,23 +134,16 @@ class Checker:
         problems = self.problems(config)
         definitions = definitions_of(self.common_class(kind), kind)
         unknown = [name for name in problems if name not in definitions]
-        to_show = masked(config, _passwords(definitions))
+        to_show = masked(config, passwords_of(kind))
         infos: list[dict[str, Any]] = [
-            {"definition": described(one, order), "value": _value(one, to_show, problems)}
+            {
+                "definition": described(one, order),
+                "value": _value(one.name, to_show, problems, one),
+            }
             for order, one in enumerate(definitions.values(), 1)
         ]
         infos += [
-            {
-                "definition": None,
-                "value": {
-                    "name": name,
-                    "value": to_show.get(name),
-                    "recommended_values": [],
-                    "errors": problems[name],
-                    "visible": True,
-                },
-            }
-            for name in unknown
+            {"definition": None, "value": _value(name, to_show, problems)} for name in unknown
         ]
         groups = dict.fromkeys(info["definition"]["group"] for info in infos if info["definition"])
         return {
@@ -187,25 +187,93 @@ def described(definition: SettingDefinition, order: int) -> dict[str, Any]:
 
 
 def _value(
-    definition: SettingDefinition,
+    name: str,
     config: Mapping[str, str],
     problems: Mapping[str, list[str]],
+    definition: SettingDefinition | None = None,
 ) -> dict[str, Any]:
-    text = config.get(definition.name)
-    if text is None and definition.default is not None:
+    text = config.get(name)
+    if text is None and definition is not None and definition.default is not None:
         text = definition.render(definition.default)
     return {
-        "name": definition.name,
+        "name": name,
         "value": text,
-        "recommended_values": list(definition.choices),
-        "errors": problems.get(definition.name, []),
+        "recommended_values": [] if definition is None else list(definition.choices),
+        "errors": problems.get(name, []),
         "visible": True,
     }
 
 
-def _passwords(definitions: Mapping[str, Any]) -> set[str]:
-    return {name for name, one in definitions.items() if one.kind is Kind.PASSWORD}
+def passwords_of(kind: Plugin) -> set[str]:
+    """The settings of a connector class whose values are secret."""
+    definitions = kind.load().settings_class.definitions()
+    return {name for name, one in definitions.items() if one.is_secret}
 
 
 def _only(config: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in config.items() if name in names}
+
+
+def _config_problems(config: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield the problems of a configuration whose references are resolved."""
+    yield from _name_problems(config.get("name", ""))
+    yield from _converter_problems(config)
+    for group in ("transforms", "predicates"):
+        yield from _alias_problems(config, group)
+    yield from override_problems(config)
+
+
+def _topic_problems(settings: SinkSettings) -> Iterator[Problem]:
+    """Yield the problems of the topics that a sink names."""
+    for setting, topics in (
+        ("topics", settings.topics),
+        ("errors.deadletterqueue.topic.name", [settings.dead_letter_topic or "-"]),
+    ):
+        for topic in topics:
+            try:
+                check_topic_name(topic)
+            except ApiError as error:
+                yield setting, f"{setting}: {error}"
+    if settings.topics_regex:
+        try:
+            posix_pattern(settings.topics_regex)
+        except ValueError as error:
+            yield "topics.regex", f"Invalid value {settings.topics_regex} for topics.regex: {error}"
+
+
+def _name_problems(name: str) -> Iterator[Problem]:
+    control = [letter for letter in name if unicodedata.category(letter) == "Cc"]
+    if control:
+        yield (
+            "name",
+            f"A connector's name must not contain control characters such as {control[0]!r}.",
+        )
+
+
+def _converter_problems(config: Mapping[str, str]) -> Iterator[Problem]:
+    for prefix in CONVERTER_PREFIXES:
+        setting = prefix.removesuffix(".")
+        named = config.get(setting)
+        if named is not None and not named.strip():
+            yield setting, f"{setting} is empty: remove it to use the worker's converter."
+        if named is None:
+            for name in config:
+                if name.startswith(prefix):
+                    yield (
+                        name,
+                        f"{name} has no effect without {setting}: set that too. The worker's converter "
+                        "has the worker's settings.",
+                    )
+
+
+def _alias_problems(config: Mapping[str, str], group: str) -> Iterator[Problem]:
+    """Yield settings of transforms or predicates that are not in their list."""
+    listed = [alias.strip() for alias in config.get(group, "").split(",") if alias.strip()]
+    for name in config:
+        if not name.startswith(f"{group}.") or any(
+            name.startswith(f"{group}.{alias}.") for alias in listed
+        ):
+            continue
+        alias = name.split(".")[1]
+        hint = did_you_mean(alias, listed, f" List it: {group}={','.join([*listed, alias])}.")
+        yield name, f"{name} belongs to {alias}, which is not in {group}.{hint}"

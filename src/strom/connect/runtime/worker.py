@@ -4,20 +4,19 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
 from strom.client.connection_settings import ConnectionSettings
-from strom.connect.api import ConnectError, InvalidSettings
+from strom.connect.api import InvalidSettings
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.connector_run import ConnectorJob, ConnectorRun
 from strom.connect.runtime.conversion import make_conversion
 from strom.connect.runtime.herder import Herder
 from strom.connect.runtime.logs import ConnectorLogs
-from strom.connect.runtime.masking import secrets_in
 from strom.connect.runtime.membership import Membership, WorkerGroup
 from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner
-from strom.connect.runtime.secrets import Secrets
+from strom.connect.runtime.secrets import Secrets, secrets_in
 from strom.connect.runtime.settings import (
     CLIENT_PREFIXES,
     CONVERTER_PREFIXES,
@@ -31,7 +30,7 @@ from strom.connect.runtime.settings import (
 from strom.connect.runtime.sink_run import SinkRun
 from strom.connect.runtime.sink_session import SinkJob
 from strom.connect.runtime.source_run import SourceJob, SourceRun
-from strom.connect.runtime.state import ConnectorState, Target
+from strom.connect.runtime.state import ConnectorState
 from strom.connect.runtime.stores import Stores
 from strom.connect.runtime.transaction_timeouts import read_broker_limit_ms
 from strom.connect.runtime.validation import Checker, exactly_once
@@ -84,13 +83,6 @@ class ConnectWorker:
         self._runner_context = RunnerContext(
             self.membership.holds_lease, self.secrets, self._report
         )
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def start(self) -> None:
         """Read the topics, then join the group."""
@@ -243,6 +235,3 @@ def split_texts(
         ):
             WorkerSettings.read({name: clients[name]})  # raises, with the nearest known name
     return own, clients, converters
-
-
-__all__ = ["ConnectError", "ConnectWorker", "Target"]

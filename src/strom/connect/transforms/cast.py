@@ -1,43 +1,29 @@
 """Cast: converts fields, or the whole key or value, to other types."""
 
-import base64
+import dataclasses
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from strom.connect.api import Field, Kind, PoisonRecord, Schema, Type, setting
 from strom.connect.api.schema import DECIMAL
-from strom.connect.converters.java_text import double_text, float_text
+from strom.connect.converters.java_text import (
+    parse_point,
+    parse_whole,
+    whole_of,
+)
 from strom.connect.converters.json_values import as_single
 from strom.connect.converters.value_text import text_of
-from strom.connect.logical_values import encoder, has_default
-from strom.connect.schema_cache import SchemaCache
-from strom.connect.transforms.contract import (
-    NullSettings,
-    Part,
-    PartTransform,
-    field_value,
-    map_value,
-    struct_schema,
-    struct_value,
-    with_fields,
-)
-from strom.connect.transforms.java_numbers import parse_point, parse_whole, whole_of
+from strom.connect.logical_values import INTEGER_BITS, encoder, has_default
+from strom.connect.transforms.contract import NullSettings, Part, PartTransform, with_fields
 
-_TARGETS: Final = {
-    "int8": Type.INT8,
-    "int16": Type.INT16,
-    "int32": Type.INT32,
-    "int64": Type.INT64,
-    "float32": Type.FLOAT32,
-    "float64": Type.FLOAT64,
-    "boolean": Type.BOOLEAN,
-    "string": Type.STRING,
-}
-_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _NOT_CAST: Final = (Type.ARRAY, Type.MAP, Type.STRUCT)
+_TARGETS: Final[dict[str, Type]] = {
+    kind.name.lower(): kind for kind in Type if kind not in (Type.BYTES, *_NOT_CAST)
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +66,6 @@ class Cast(PartTransform):
         super().__init__(settings, part)
         self._casts = settings.casts()
         self._whole = self._casts.get("")
-        self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         if value is None:
@@ -89,27 +74,22 @@ class Cast(PartTransform):
             return self._with_schema(schema, value)
         if self._whole is not None:
             return None, cast_value(None, value, self._whole)
-        given = map_value(value, "Cast")
+        given = self.map_value(value)
         cast = {name: cast_value(None, given.get(name), to) for name, to in self._casts.items()}
         return None, {**given, **cast}
 
     def _with_schema(self, schema: Schema, value: Any) -> tuple[Schema, Any]:
-        updated = self._schemas(schema)
+        updated = self._derived(schema)
         if self._whole is not None:
             return updated, cast_value(schema, value, self._whole)
-        return updated, self._cast_fields(schema, struct_value(value, "Cast"))
-
-    def _cast_fields(self, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-        values = {}
+        values = self.field_values(self.struct_value(value), schema.fields)
         for field in schema.fields:
-            found = field_value(given, field, self.settings.replace_null)
             target = self._casts.get(field.name)
-            values[field.name] = (
-                found if target is None else cast_value(field.schema, found, target)
-            )
-        return values
+            if target is not None:
+                values[field.name] = cast_value(field.schema, values[field.name], target)
+        return updated, values
 
-    def _new_schema(self, schema: Schema) -> Schema:
+    def derive(self, schema: Schema) -> Schema:
         if self._whole is not None:
             return Schema(
                 self._whole,
@@ -123,11 +103,9 @@ class Cast(PartTransform):
         if has_default(schema):
             raise PoisonRecord("Cast does not support structs with a default.")
         fields = [
-            Field(field.name, self._field_schema(field))
-            for field in struct_schema(schema, "Cast").fields
+            Field(field.name, self._field_schema(field)) for field in self.struct_fields(schema)
         ]
-        made = with_fields(schema, fields)
-        return Schema(**{**vars(made), "optional": schema.optional})
+        return dataclasses.replace(with_fields(schema, fields), optional=schema.optional)
 
     def _field_schema(self, field: Field) -> Schema:
         target = self._casts.get(field.name)
@@ -157,12 +135,7 @@ def cast_value(schema: Schema | None, value: Any, target: Type) -> Any:
 
 
 def _text(schema: Schema | None, value: Any) -> str:
-    if isinstance(value, float):
-        single = schema is not None and schema.type is Type.FLOAT32
-        return float_text(value) if single else double_text(value)
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, str | bool | int | Decimal | dt.date | dt.time):
+    if isinstance(value, str | bool | int | float | bytes | Decimal | dt.date | dt.time):
         return text_of(schema, value)
     raise _not_castable(value)
 
@@ -171,36 +144,27 @@ def _not_castable(value: Any) -> PoisonRecord:
     return PoisonRecord(f"Cast does not support {type(value).__name__}.")
 
 
-def _to_whole(bits: int) -> Callable[[Any], int]:
-    def cast(value: Any) -> int:
+def _caster(of_text: Callable[[str], Any], of_number: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def cast(value: Any) -> Any:
         if isinstance(value, str):
-            return parse_whole(value, bits)
+            return of_text(value)
         if isinstance(value, int | float | Decimal):
-            return whole_of(value, bits)
+            return of_number(value)
         raise _not_castable(value)
 
     return cast
 
 
-def _to_double(value: Any) -> float:
-    if isinstance(value, str):
-        return parse_point(value)
-    if isinstance(value, int | float | Decimal):
-        return float(value)
-    raise _not_castable(value)
-
-
-def _to_boolean(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.lower() == "true"
-    if isinstance(value, int | float | Decimal):
-        return whole_of(value, 64) != 0
-    raise _not_castable(value)
-
-
 _CASTS: Final[dict[Type, Callable[[Any], Any]]] = {
-    **{kind: _to_whole(bits) for kind, bits in _BITS.items()},
-    Type.FLOAT32: lambda value: as_single(_to_double(value)),
-    Type.FLOAT64: _to_double,
-    Type.BOOLEAN: _to_boolean,
+    **{
+        kind: _caster(partial(parse_whole, bits=bits), partial(whole_of, bits=bits))
+        for kind, bits in INTEGER_BITS.items()
+    },
+    Type.FLOAT32: _caster(
+        lambda text: as_single(parse_point(text)), lambda number: as_single(float(number))
+    ),
+    Type.FLOAT64: _caster(parse_point, float),
+    Type.BOOLEAN: _caster(
+        lambda text: text.lower() == "true", lambda number: whole_of(number, 64) != 0
+    ),
 }

@@ -16,10 +16,12 @@ predicates.fromOld.pattern=old-.*
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from strom.connect.api import ConnectorSettings, InvalidSettings
-from strom.connect.transforms.catalogue import PREDICATES, TRANSFORMS, TransformPlugin, find
+from strom.connect.api import InvalidSettings
+from strom.connect.api.settings import read_nested
+from strom.connect.plugins import find_named
+from strom.connect.transforms.catalogue import PREDICATES, TRANSFORMS, TransformPlugin
 from strom.connect.transforms.contract import PartTransform, Predicate, R, Transform
 
 _OWN = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
@@ -71,7 +73,7 @@ def make_chain(settings: Mapping[str, str]) -> Chain:
     predicates: dict[str, Predicate] = {}
     for alias in _aliases(settings, "predicates"):
         with _collected(problems):
-            predicates[alias] = _predicate(settings, alias)
+            predicates[alias] = _made(settings, "predicates", alias, PREDICATES)
     steps: list[_Step] = []
     for alias in _aliases(settings, "transforms"):
         with _collected(problems):
@@ -79,20 +81,6 @@ def make_chain(settings: Mapping[str, str]) -> Chain:
     if problems:
         raise InvalidSettings(problems)
     return Chain(steps)
-
-
-def known_names(settings: Mapping[str, str]) -> set[str]:
-    """The names of all settings that the configured transforms and predicates support."""
-    names = {"transforms", "predicates"}
-    for group, kinds in (("transforms", TRANSFORMS), ("predicates", PREDICATES)):
-        for alias in _aliases(settings, group):
-            names |= {f"{group}.{alias}.{own}" for own in _OWN[group]}
-            try:
-                kind = _kind(settings, group, alias, kinds)
-            except InvalidSettings:
-                continue
-            names |= {f"{group}.{alias}.{name}" for name in kind.settings_class().definitions()}
-    return names
 
 
 @contextlib.contextmanager
@@ -109,41 +97,26 @@ def _aliases(settings: Mapping[str, str], group: str) -> list[str]:
     return list(dict.fromkeys(alias.strip() for alias in listed if alias.strip()))
 
 
-def _kind(
+def _made(
     settings: Mapping[str, str], group: str, alias: str, kinds: tuple[TransformPlugin, ...]
-) -> TransformPlugin:
-    place = f"{group}.{alias}.type"
-    what = group[:-1]
+) -> Any:
+    """The configured transform or predicate."""
+    prefix, what = f"{group}.{alias}.", group[:-1]
+    place = f"{prefix}type"
     if not settings.get(place):
         raise InvalidSettings({place: [f"The {what} {alias} has no type: set {place}."]})
-    return find(kinds, settings[place], place, what)
-
-
-def _read(
-    settings: Mapping[str, str], group: str, alias: str, kind: TransformPlugin
-) -> ConnectorSettings:
-    prefix = f"{group}.{alias}."
+    by_name = {known: kind for kind in kinds for known in (kind.name, kind.class_name)}
+    kind = find_named(by_name, settings[place], place, what)
     own = {
         name.removeprefix(prefix): text
         for name, text in settings.items()
         if name.startswith(prefix) and name.removeprefix(prefix) not in _OWN[group]
     }
-    try:
-        return kind.settings_class().read(own)
-    except InvalidSettings as error:
-        raise InvalidSettings(
-            {prefix + name: texts for name, texts in error.problems.items()}
-        ) from None
-
-
-def _predicate(settings: Mapping[str, str], alias: str) -> Predicate:
-    kind = _kind(settings, "predicates", alias, PREDICATES)
-    return kind.predicate(_read(settings, "predicates", alias, kind))
+    return kind.make(read_nested(kind.settings_class(), own, prefix))
 
 
 def _step(settings: Mapping[str, str], alias: str, predicates: Mapping[str, Predicate]) -> _Step:
-    kind = _kind(settings, "transforms", alias, TRANSFORMS)
-    transform = kind.transform(_read(settings, "transforms", alias, kind))
+    transform = _made(settings, "transforms", alias, TRANSFORMS)
     place = f"transforms.{alias}.predicate"
     named = settings.get(place)
     if named and named not in _aliases(settings, "predicates"):

@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
@@ -18,6 +18,7 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.logical_values import has_default
+from strom.connect.schema_cache import SchemaCache
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 Record = SourceRecord | SinkRecord
@@ -47,6 +48,35 @@ class Transform(ABC):
     def apply(self, record: R) -> R | None:
         """The changed record; None drops it. PoisonRecord: this record cannot be transformed."""
 
+    def map_value(self, value: Any) -> Mapping[str, Any]:
+        """The value, which must be a map because it has no schema."""
+        return self._mapping(value, "a map if there is no schema")
+
+    def struct_value(self, value: Any) -> Mapping[str, Any]:
+        """The value, which must be a struct."""
+        return self._mapping(value, "a struct")
+
+    def _mapping(self, value: Any, needed: str) -> Mapping[str, Any]:
+        if not isinstance(value, Mapping):
+            found = type(value).__name__
+            raise PoisonRecord(f"{type(self).__name__} needs {needed}, not {found}.")
+        return value
+
+    def struct_fields(self, schema: Schema) -> tuple[Field, ...]:
+        """The fields of the schema, which must be a struct's."""
+        if schema.type is not Type.STRUCT:
+            raise PoisonRecord(f"{type(self).__name__} needs a struct, not {schema.type.value}.")
+        return schema.fields
+
+    def field_value(self, values: Mapping[str, Any], field: Field) -> Any:
+        """A field's value, or its default as `replace.null.with.default` says."""
+        return field_value(values, field, self.settings.replace_null)
+
+    def field_values(self, values: Mapping[str, Any], fields: Iterable[Field]) -> dict[str, Any]:
+        """The same of several fields, by name."""
+        replace_null = self.settings.replace_null
+        return {field.name: field_value(values, field, replace_null) for field in fields}
+
 
 class PartTransform(Transform):
     """Changes the key or the value, as its name says behind the `$`."""
@@ -56,6 +86,7 @@ class PartTransform(Transform):
         self.part = part
         self._place: int = part.place
         self._behind: int = part.place + 2
+        self._derived = SchemaCache(self.derive)
 
     def apply(self, record: R) -> R | None:
         place: int = self._place
@@ -74,6 +105,10 @@ class PartTransform(Transform):
         parts: tuple[Any, ...] = record
         changed = (*parts[: self._place], value, schema, *parts[self._behind :])
         return tuple.__new__(type(record), changed)
+
+    def derive(self, schema: Schema) -> Any:
+        """What `changed` needs of a schema, in `self._derived(schema)`: derived once, then cached."""
+        raise NotImplementedError
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         """The new schema and value; for transforms that depend on nothing else in the record."""
@@ -119,35 +154,21 @@ class NullSettings(ConnectorSettings):
     )
 
 
-def struct_value(value: Any, purpose: str) -> Mapping[str, Any]:
-    """The value, which must be a struct."""
-    if not isinstance(value, Mapping):
-        raise PoisonRecord(f"{purpose} needs a struct, not {type(value).__name__}.")
-    return value
-
-
-def map_value(value: Any, purpose: str) -> Mapping[str, Any]:
-    """The value, which must be a map because it has no schema."""
-    if not isinstance(value, Mapping):
-        raise PoisonRecord(
-            f"{purpose} needs a map if there is no schema, not {type(value).__name__}."
-        )
-    return value
-
-
-def struct_schema(schema: Schema, purpose: str) -> Schema:
-    """The schema, which must be a struct's."""
-    if schema.type is not Type.STRUCT:
-        raise PoisonRecord(f"{purpose} needs a struct, not {schema.type.value}.")
-    return schema
-
-
 def field_value(values: Mapping[str, Any], field: Field, replace_null: bool) -> Any:
     """A field's value, or its default if it is missing."""
     found = values.get(field.name)
     if found is None and replace_null and has_default(field.schema):
         return field.schema.default
     return found
+
+
+def problem_of(name: str, make: Callable[[], object]) -> dict[str, str]:
+    """For `validate`: the problem of a setting, if making something of it raises ValueError."""
+    try:
+        make()
+    except ValueError as error:
+        return {name: str(error)}
+    return {}
 
 
 def with_fields(schema: Schema, fields: list[Field]) -> Schema:

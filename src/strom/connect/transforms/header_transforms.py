@@ -3,27 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from strom.connect.api import (
-    ConnectorSettings,
-    Field,
-    Header,
-    Kind,
-    PoisonRecord,
-    Schema,
-    setting,
-)
+from strom.connect.api import ConnectorSettings, Header, Kind, PoisonRecord, Schema, setting
 from strom.connect.converters.value_text import parse_text
-from strom.connect.schema_cache import SchemaCache
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
     PartTransform,
     R,
     Transform,
-    field_value,
-    map_value,
-    struct_schema,
-    struct_value,
     with_fields,
 )
 
@@ -103,13 +90,12 @@ class HeaderFrom(PartTransform):
         super().__init__(settings, part)
         self._pairs = list(zip(settings.fields, settings.headers, strict=True))
         self._moves = settings.operation == "move"
-        self._moved = SchemaCache(self._moved_schema)
 
     def apply(self, record: R) -> R | None:
         schema, value = self.present(record)
         added: list[Header]
         if schema is None:
-            given = map_value(value, "HeaderFrom")
+            given = self.map_value(value)
             added = [Header(header, given.get(name)) for name, header in self._pairs]
             left: Any = {
                 name: item
@@ -117,12 +103,12 @@ class HeaderFrom(PartTransform):
                 if not self._moves or name not in self.settings.fields
             }
         else:
-            given = struct_value(value, "HeaderFrom")
+            given = self.struct_value(value)
             added = [self._header(schema, given, *pair) for pair in self._pairs]
             left = given
             if self._moves:
-                schema = self._moved(schema)
-                left = {field.name: self._value(given, field) for field in schema.fields}
+                schema = self._derived(schema)
+                left = self.field_values(given, schema.fields)
         with_headers = record._replace(headers=(*record.headers, *added))
         return self.replaced(with_headers, schema, left)
 
@@ -130,11 +116,8 @@ class HeaderFrom(PartTransform):
         field = schema.field(name)
         if field is None:
             raise PoisonRecord(f"The field {name} of the header {header} does not exist.")
-        return Header(header, self._value(given, field), field.schema)
+        return Header(header, self.field_value(given, field), field.schema)
 
-    def _value(self, given: Any, field: Field) -> Any:
-        return field_value(given, field, self.settings.replace_null)
-
-    def _moved_schema(self, schema: Schema) -> Schema:
-        fields = struct_schema(schema, "HeaderFrom").fields
-        return with_fields(schema, [f for f in fields if f.name not in self.settings.fields])
+    def derive(self, schema: Schema) -> Schema:
+        moved, fields = self.settings.fields, self.struct_fields(schema)
+        return with_fields(schema, [field for field in fields if field.name not in moved])

@@ -6,20 +6,15 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from strom.connect.api import Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.converters.java_text import wrapped
 from strom.connect.converters.json_values import as_single
-from strom.connect.logical_values import UTC_EPOCH, decimal_scale, unscaled_to_decimal
-from strom.connect.transforms.contract import (
-    NullSettings,
-    Part,
-    PartTransform,
-    field_value,
-    map_value,
-    struct_schema,
-    struct_value,
+from strom.connect.logical_values import (
+    INTEGER_BITS,
+    UTC_EPOCH,
+    decimal_scale,
+    unscaled_to_decimal,
 )
-from strom.connect.transforms.java_numbers import wrapped
-
-_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+from strom.connect.transforms.contract import NullSettings, Part, PartTransform
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +39,14 @@ class MaskField(PartTransform):
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         """The value with masked fields; the schema does not change."""
         if schema is None:
-            given = map_value(value, "MaskField")
+            given = self.map_value(value)
             hidden = {name: self._masked(None, given.get(name)) for name in self.settings.fields}
             return None, {**given, **hidden}
-        given = struct_value(value, "MaskField")
-        replace_null = self.settings.replace_null
-        masked = {}
-        for field in struct_schema(schema, "MaskField").fields:
-            found = field_value(given, field, replace_null)
+        given = self.struct_value(value)
+        masked = self.field_values(given, self.struct_fields(schema))
+        for field in schema.fields:
             if field.name in self._fields:
-                found = self._masked(field.schema, found)
-            masked[field.name] = found
+                masked[field.name] = self._masked(field.schema, masked[field.name])
         return schema, masked
 
     def _masked(self, schema: Schema | None, value: Any) -> Any:
@@ -95,5 +87,5 @@ def _replacement(schema: Schema | None, value: Any, text: str) -> Any:
         number = float(Decimal(text))
         return as_single(number) if schema is not None and schema.type is Type.FLOAT32 else number
     if isinstance(value, int) and not isinstance(value, bool):
-        return wrapped(int(Decimal(text)), 64 if schema is None else _BITS[schema.type])
+        return wrapped(int(Decimal(text)), 64 if schema is None else INTEGER_BITS[schema.type])
     raise PoisonRecord(f"Cannot mask {type(value).__name__} with a string.")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Kind, setting
-from strom.connect.transforms.contract import Predicate, Record
+from strom.connect.transforms.contract import Predicate, Record, problem_of
 from strom.connect.transforms.java_regex import compile_pattern
 
 
@@ -21,15 +21,10 @@ class HasHeaderKey(Predicate):
         return any(header.key == self.settings.name for header in record.headers)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordIsTombstoneSettings(ConnectorSettings):
-    """RecordIsTombstone has no settings."""
-
-
 class RecordIsTombstone(Predicate):
     """Matches records without a value."""
 
-    settings_class = RecordIsTombstoneSettings
+    settings_class = ConnectorSettings
 
     def test(self, record: Record) -> bool:
         return record.value is None
@@ -42,11 +37,7 @@ class TopicNameMatchesSettings(ConnectorSettings):
     )
 
     def validate(self) -> dict[str, str]:
-        try:
-            compile_pattern(self.pattern)
-        except ValueError as error:
-            return {"pattern": str(error)}
-        return {}
+        return problem_of("pattern", lambda: compile_pattern(self.pattern))
 
 
 class TopicNameMatches(Predicate):

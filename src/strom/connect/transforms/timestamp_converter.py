@@ -1,12 +1,13 @@
 """TimestampConverter: converts times between strings, numbers, dates, times and timestamps."""
 
+import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from strom.connect.api import Field, Kind, PoisonRecord, Schema, Type, setting
-from strom.connect.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.api.schema import DATE_NAME, NO_DEFAULT, TIME_NAME, TIMESTAMP_NAME
 from strom.connect.logical_values import (
     DAY_MS,
     date_to_days,
@@ -17,15 +18,11 @@ from strom.connect.logical_values import (
     time_to_millis,
     timestamp_to_millis,
 )
-from strom.connect.schema_cache import SchemaCache
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
     PartTransform,
-    field_value,
-    map_value,
-    struct_schema,
-    struct_value,
+    problem_of,
     with_fields,
 )
 from strom.connect.transforms.date_patterns import DatePattern
@@ -71,11 +68,7 @@ class TimestampConverterSettings(NullSettings):
     def validate(self) -> dict[str, str]:
         if self.target == "string" and not self.format.strip():
             return {"format": "The target type string needs a format, such as yyyy-MM-dd."}
-        try:
-            DatePattern(self.format)
-        except ValueError as error:
-            return {"format": str(error)}
-        return {}
+        return problem_of("format", lambda: DatePattern(self.format))
 
 
 class TimestampConverter(PartTransform):
@@ -86,44 +79,40 @@ class TimestampConverter(PartTransform):
     def __init__(self, settings: TimestampConverterSettings, part: Part) -> None:
         super().__init__(settings, part)
         self._pattern = DatePattern(settings.format) if settings.format.strip() else None
-        self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         name = self.settings.field
         if schema is None:
             if value is None or not name:
                 return None, self._converted(None, value)
-            given = map_value(value, "TimestampConverter")
+            given = self.map_value(value)
             return None, {**given, name: self._converted(None, given.get(name))}
         if not name:
             _check_time(schema)
             return self._target_schema(schema.optional), self._converted(schema, value)
-        updated = self._schemas(schema)
+        updated = self._derived(schema)
         if value is None:
             return updated, None
-        return updated, self._convert_field(schema, struct_value(value, "TimestampConverter"))
+        return updated, self._convert_field(schema, self.struct_value(value))
 
     def _convert_field(self, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
-        values = {}
-        for field in schema.fields:
-            found = field_value(given, field, self.settings.replace_null)
-            if field.name == self.settings.field:
-                _check_time(field.schema)
-                found = self._converted(field.schema, found)
-            values[field.name] = found
+        values = self.field_values(given, schema.fields)
+        field = schema.field(self.settings.field)
+        if field is not None:
+            _check_time(field.schema)
+            values[field.name] = self._converted(field.schema, values[field.name])
         return values
 
-    def _new_schema(self, schema: Schema) -> Schema:
+    def derive(self, schema: Schema) -> Schema:
         fields = [
             Field(field.name, self._target_schema(field.schema.optional))
             if field.name == self.settings.field
             else field
-            for field in struct_schema(schema, "TimestampConverter").fields
+            for field in self.struct_fields(schema)
         ]
-        changes: dict[str, Any] = {"optional": schema.optional}
-        if has_default(schema):
-            changes["default"] = self._convert_field(schema, schema.default)
-        return Schema(**{**vars(with_fields(schema, fields)), **changes})
+        default = self._convert_field(schema, schema.default) if has_default(schema) else NO_DEFAULT
+        changed = with_fields(schema, fields)
+        return dataclasses.replace(changed, optional=schema.optional, default=default)
 
     def _target_schema(self, optional: bool) -> Schema:
         target = self.settings.target

@@ -1,154 +1,103 @@
 """/connectors: create, change, show, pause, stop, restart and delete them; their offsets."""
 
-import difflib
 from typing import Any
 from urllib.parse import quote
 
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
+from strom.connect.api.settings import did_you_mean
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.commands import (
-    BadRequest,
-    Commands,
-    NotFound,
-    info_of,
-    shown_status,
-    status_of,
-)
-from strom.connect.runtime.rest.responses import (
-    Call,
-    empty_response,
-    flag,
-    json_response,
-    object_of,
-    texts_of,
-)
+from strom.connect.runtime.commands import BadRequest, NotFound, info_of, shown_status, status_of
+from strom.connect.runtime.rest.responses import Call, Handler, to_texts
 from strom.connect.runtime.state import Target
 
+_FIELDS = {"name", "config", "initial_state"}
+_INITIAL = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
 
-def _name(request: Request) -> str:
-    return str(request.path_params["name"])
 
-
-def list_all(commands: Commands, request: Request, given: Any) -> Response:
-    names = sorted(commands.worker.stores.connectors())
-    wanted = set(request.query_params.getlist("expand"))
+def list_all(call: Call) -> Any:
+    names = sorted(call.commands.worker.stores.connectors())
+    wanted = set(call.request.query_params.getlist("expand"))
     if not wanted:
-        return json_response(names)
+        return names
     expanded: dict[str, dict[str, Any]] = {}
     for name in names:
         try:
             one: dict[str, Any] = {}
             if "status" in wanted:
-                one["status"] = status_of(commands, name)
+                one["status"] = status_of(call.commands, name)
             if "info" in wanted:
-                one["info"] = info_of(commands, name)
+                one["info"] = info_of(call.commands, name)
             expanded[name] = one
         except NotFound:
             continue
-    return json_response(expanded)
+    return expanded
 
 
-def create(commands: Commands, request: Request, given: Any) -> Response:
-    body = object_of(given)
+def create(call: Call) -> Response:
+    body = call.fields()
     for field in body.keys() - _FIELDS:
-        near = difflib.get_close_matches(field, _FIELDS, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise BadRequest(f"Unknown field {field}.{hint}")
+        raise BadRequest(f"Unknown field {field}.{did_you_mean(field, _FIELDS)}")
     name = str(body.get("name") or "").strip()
-    config = texts_of(body.get("config") or {})
+    config = to_texts(body.get("config") or {})
     _check_name(name, config)
     initial = body.get("initial_state")
-    target = None
-    if initial is not None:
-        states = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
-        if str(initial).upper() not in states:
-            raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial}.")
-        target = states[str(initial).upper()]
-    commands.put(name, config, replace=False, target=target)
-    return json_response(info_of(commands, name), 201, _location(request, name))
+    target = None if initial is None else _INITIAL.get(str(initial).upper())
+    if initial is not None and target is None:
+        raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial}.")
+    call.commands.put(name, config, replace=False, target=target)
+    return _created(call, name)
 
 
-def show(commands: Commands, request: Request, given: Any) -> Response:
-    return json_response(info_of(commands, _name(request)))
+def put_config(call: Call) -> Any:
+    config = call.texts()
+    _check_name(call.name, config)
+    if call.commands.put(call.name, config, replace=True):
+        return _created(call, call.name)
+    return info_of(call.commands, call.name)
 
 
-def delete(commands: Commands, request: Request, given: Any) -> Response:
-    commands.delete(_name(request))
-    return empty_response()
+def patch_config(call: Call) -> Any:
+    texts = call.texts()
+    call.commands.patch(call.name, {key: texts.get(key) for key in call.fields()})
+    return info_of(call.commands, call.name)
 
 
-def show_config(commands: Commands, request: Request, given: Any) -> Response:
-    return json_response(commands.shown(commands.connector(_name(request)).config))
+def show_topics(call: Call) -> Any:
+    call.commands.connector(call.name)
+    return {call.name: {"topics": call.commands.worker.stores.topics(call.name)}}
 
 
-def put_config(commands: Commands, request: Request, given: Any) -> Response:
-    name, config = _name(request), texts_of(given)
-    _check_name(name, config)
-    if commands.put(name, config, replace=True):
-        return json_response(info_of(commands, name), 201, _location(request, name))
-    return json_response(info_of(commands, name))
+def reset_topics(call: Call) -> None:
+    call.commands.connector(call.name)
+    call.commands.worker.stores.forget_topics(call.name)
 
 
-def patch_config(commands: Commands, request: Request, given: Any) -> Response:
-    name, changes = _name(request), object_of(given)
-    texts = texts_of(changes)
-    commands.patch(name, {key: texts.get(key) for key in changes})
-    return json_response(info_of(commands, name))
+def show_tasks(call: Call) -> Any:
+    return [
+        {"id": {"connector": call.name, "task": number}, "config": call.commands.shown(config)}
+        for number, config in enumerate(call.commands.connector(call.name).tasks)
+    ]
 
 
-def show_status(commands: Commands, request: Request, given: Any) -> Response:
-    return json_response(status_of(commands, _name(request)))
+def show_tasks_config(call: Call) -> Any:
+    tasks = enumerate(call.commands.connector(call.name).tasks)
+    return {f"{call.name}-{number}": call.commands.shown(config) for number, config in tasks}
 
 
-def show_topics(commands: Commands, request: Request, given: Any) -> Response:
-    name = _name(request)
-    commands.connector(name)
-    return json_response({name: {"topics": commands.worker.stores.topics(name)}})
-
-
-def reset_topics(commands: Commands, request: Request, given: Any) -> Response:
-    commands.connector(_name(request))
-    commands.worker.stores.forget_topics(_name(request))
-    return empty_response(202)
-
-
-def show_tasks(commands: Commands, request: Request, given: Any) -> Response:
-    name = _name(request)
-    return json_response(
-        [
-            {"id": {"connector": name, "task": number}, "config": commands.shown(config)}
-            for number, config in enumerate(commands.connector(name).tasks)
-        ]
-    )
-
-
-def show_tasks_config(commands: Commands, request: Request, given: Any) -> Response:
-    name = _name(request)
-    tasks = enumerate(commands.connector(name).tasks)
-    return json_response({f"{name}-{number}": commands.shown(config) for number, config in tasks})
-
-
-def show_task_status(commands: Commands, request: Request, given: Any) -> Response:
-    name, task = _name(request), int(request.path_params["task"])
-    status = commands.worker.stores.status(Unit(name, task))
+def show_task_status(call: Call) -> Any:
+    status = call.commands.worker.stores.status(Unit(call.name, call.task))
     if status is None:
-        raise NotFound(f"No status found for task {name}-{task}")
-    return json_response({"id": task, **shown_status(status)})
+        raise NotFound(f"No status found for task {call.name}-{call.task}")
+    return {"id": call.task, **shown_status(status)}
 
 
-def restart_task(commands: Commands, request: Request, given: Any) -> Response:
-    commands.restart_task(_name(request), int(request.path_params["task"]))
-    return empty_response()
-
-
-def restart(commands: Commands, request: Request, given: Any) -> Response:
-    name = _name(request)
-    include_tasks, only_failed = flag(request, "includeTasks"), flag(request, "onlyFailed")
+def restart(call: Call) -> Response:
+    commands, name = call.commands, call.name
+    include_tasks, only_failed = call.flag("includeTasks"), call.flag("onlyFailed")
     if not include_tasks and not only_failed:
         commands.restart(name, include_tasks=False, only_failed=False)
-        return empty_response()
+        return Response(status_code=204)
     commands.connector(name, "Unknown connector: {}")
     shown = status_of(commands, name)
     commands.restart(name, include_tasks=include_tasks, only_failed=only_failed)
@@ -157,34 +106,20 @@ def restart(commands: Commands, request: Request, given: Any) -> Response:
         if one["state"] == "FAILED" or not only_failed:
             one["state"] = "RESTARTING"
             one.pop("trace", None)
-    return json_response(shown, 202)
+    return JSONResponse(shown, 202)
 
 
-def pause(commands: Commands, request: Request, given: Any) -> Response:
-    commands.set_target(_name(request), Target.PAUSED)
-    return empty_response(202)
+def show_offsets(call: Call) -> Any:
+    pairs = call.offsets.read(call.name)
+    return {"offsets": [{"partition": one, "offset": offset} for one, offset in pairs]}
 
 
-def resume(commands: Commands, request: Request, given: Any) -> Response:
-    commands.set_target(_name(request), Target.STARTED)
-    return empty_response(202)
-
-
-def stop(commands: Commands, request: Request, given: Any) -> Response:
-    commands.set_target(_name(request), Target.STOPPED)
-    return empty_response()
-
-
-def show_offsets(commands: Commands, request: Request, given: Any) -> Response:
-    pairs = commands.offsets(_name(request))
-    return json_response(
-        {"offsets": [{"partition": one, "offset": offset} for one, offset in pairs]}
-    )
-
-
-def alter_offsets(commands: Commands, request: Request, given: Any) -> Response:
+def alter_offsets(call: Call) -> Any:
+    listed = call.fields().get("offsets")
+    if not isinstance(listed, list | None):
+        raise BadRequest("offsets must be a list of partitions with their offsets.")
     pairs = []
-    for one in object_of(given).get("offsets") or ():
+    for one in listed or ():
         if (
             not isinstance(one, dict)
             or not isinstance(one.get("partition"), dict)
@@ -194,29 +129,29 @@ def alter_offsets(commands: Commands, request: Request, given: Any) -> Response:
         pairs.append((one["partition"], one.get("offset")))
     if not pairs:
         raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
-    commands.alter_offsets(_name(request), pairs)
-    return json_response({"message": _modified(commands, request, "altered")})
+    call.offsets.alter(call.name, pairs)
+    return _modified(call, "altered")
 
 
-def reset_offsets(commands: Commands, request: Request, given: Any) -> Response:
-    commands.reset_offsets(_name(request))
-    return json_response({"message": _modified(commands, request, "reset")})
+def reset_offsets(call: Call) -> Any:
+    call.offsets.reset(call.name)
+    return _modified(call, "reset")
 
 
-def show_logs(commands: Commands, request: Request, given: Any) -> Response:
+def show_logs(call: Call) -> Any:
     """The last log lines on this worker; Kafka has no such path."""
-    commands.connector(_name(request))
-    return json_response({"lines": commands.worker.logs.of(_name(request))})
+    call.commands.connector(call.name)
+    return {"lines": call.commands.worker.logs.of(call.name)}
 
 
-def _modified(commands: Commands, request: Request, how: str) -> str:
-    if commands.kind(_name(request)) == "source":
-        return f"The offsets for this connector have been {how} successfully"
-    return (
-        f"The Connect framework-managed offsets for this connector have been {how} successfully. "
-        "However, if this connector manages offsets externally, they will need to be manually "
-        f"{how} in the system that the connector uses."
-    )
+def _modified(call: Call, how: str) -> dict[str, str]:
+    if call.commands.kind(call.name) == "source":
+        return {"message": f"The offsets for this connector have been {how} successfully"}
+    return {
+        "message": f"The Connect framework-managed offsets for this connector have been {how} "
+        "successfully. However, if this connector manages offsets externally, they will need to be "
+        f"manually {how} in the system that the connector uses."
+    }
 
 
 def _check_name(name: str, config: dict[str, str]) -> None:
@@ -228,31 +163,45 @@ def _check_name(name: str, config: dict[str, str]) -> None:
         )
 
 
-def _location(request: Request, name: str) -> dict[str, str]:
-    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"}
+def _created(call: Call, name: str) -> Response:
+    base = str(call.request.base_url).rstrip("/")
+    headers = {"Location": f"{base}/connectors/{quote(name, safe='')}"}
+    return JSONResponse(info_of(call.commands, name), 201, headers)
 
 
-_FIELDS = {"name", "config", "initial_state"}
+def _to(target: Target) -> Handler:
+    return lambda call: call.commands.set_target(call.name, target)
+
+
 _N = "/connectors/{name}"
-CALLS: list[tuple[str, str, Call]] = [
+ROUTES: list[tuple[str, str, Handler] | tuple[str, str, Handler, int]] = [
     ("GET", "/connectors", list_all),
     ("POST", "/connectors", create),
-    ("GET", _N, show),
-    ("DELETE", _N, delete),
-    ("GET", f"{_N}/config", show_config),
+    ("GET", _N, lambda call: info_of(call.commands, call.name)),
+    ("DELETE", _N, lambda call: call.commands.delete(call.name), 204),
+    (
+        "GET",
+        f"{_N}/config",
+        lambda call: call.commands.shown(call.commands.connector(call.name).config),
+    ),
     ("PUT", f"{_N}/config", put_config),
     ("PATCH", f"{_N}/config", patch_config),
-    ("GET", f"{_N}/status", show_status),
+    ("GET", f"{_N}/status", lambda call: status_of(call.commands, call.name)),
     ("GET", f"{_N}/topics", show_topics),
-    ("PUT", f"{_N}/topics/reset", reset_topics),
+    ("PUT", f"{_N}/topics/reset", reset_topics, 202),
     ("GET", f"{_N}/tasks", show_tasks),
     ("GET", f"{_N}/tasks-config", show_tasks_config),
     ("GET", f"{_N}/tasks/{{task:int}}/status", show_task_status),
-    ("POST", f"{_N}/tasks/{{task:int}}/restart", restart_task),
+    (
+        "POST",
+        f"{_N}/tasks/{{task:int}}/restart",
+        lambda call: call.commands.restart_task(call.name, call.task),
+        204,
+    ),
     ("POST", f"{_N}/restart", restart),
-    ("PUT", f"{_N}/pause", pause),
-    ("PUT", f"{_N}/resume", resume),
-    ("PUT", f"{_N}/stop", stop),
+    ("PUT", f"{_N}/pause", _to(Target.PAUSED), 202),
+    ("PUT", f"{_N}/resume", _to(Target.STARTED), 202),
+    ("PUT", f"{_N}/stop", _to(Target.STOPPED), 204),
     ("GET", f"{_N}/offsets", show_offsets),
     ("PATCH", f"{_N}/offsets", alter_offsets),
     ("DELETE", f"{_N}/offsets", reset_offsets),

@@ -3,123 +3,106 @@
 import logging
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 import strom
 from strom.connect.api import InvalidSettings
 from strom.connect.plugins import Plugin, plugins
-from strom.connect.runtime.commands import BadRequest, Commands, NotFound
-from strom.connect.runtime.rest.responses import (
-    Call,
-    empty_response,
-    json_response,
-    object_of,
-    texts_of,
-)
+from strom.connect.runtime.commands import BadRequest, NotFound
+from strom.connect.runtime.rest.responses import Call, Handler
 from strom.connect.runtime.validation import definitions_of, described
 
 _KAFKA_LEVELS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _LEVELS = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL", "OFF", "TRACE")
+_PYTHON_LEVELS = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL", "WARN": "WARNING"}
 
 
-def root(commands: Commands, request: Request, given: Any) -> Response:
-    cluster = commands.worker.admin.list_topics(timeout=10).cluster_id
-    return json_response(
-        {"version": strom.__version__, "commit": "strom", "kafka_cluster_id": cluster}
-    )
+def root(call: Call) -> Any:
+    cluster = call.commands.worker.admin.list_topics(timeout=10).cluster_id
+    return {"version": strom.__version__, "commit": "strom", "kafka_cluster_id": cluster}
 
 
-def health(commands: Commands, request: Request, given: Any) -> Response:
-    if commands.worker.membership.holds_lease():
-        return json_response(
-            {
-                "status": "healthy",
-                "message": "Worker has completed startup and is ready to handle requests.",
-            }
-        )
-    return json_response(
+def health(call: Call) -> Any:
+    if call.commands.worker.membership.holds_lease():
+        message = "Worker has completed startup and is ready to handle requests."
+        return {"status": "healthy", "message": message}
+    return JSONResponse(
         {"status": "starting", "message": "Worker has not joined its group yet."}, 503
     )
 
 
-def list_plugins(commands: Commands, request: Request, given: Any) -> Response:
+def list_plugins(call: Call) -> Any:
     """List plugins, by the class names of Kafka's configurations where there are some."""
     listed = [
-        {"class": class_of(one), "type": one.kind, "version": strom.__version__}
+        {
+            "class": one.aliases[0] if one.aliases else one.name,
+            "type": one.kind,
+            "version": strom.__version__,
+        }
         for one in plugins().values()
     ]
-    return json_response(sorted(listed, key=lambda one: (one["type"], one["class"])))
+    return sorted(listed, key=lambda one: (one["type"], one["class"]))
 
 
-def show_plugin(commands: Commands, request: Request, given: Any) -> Response:
-    kind = _plugin(commands, request)
-    definitions = definitions_of(commands.worker.checker.common_class(kind), kind)
-    return json_response(
-        [described(one, order) for order, one in enumerate(definitions.values(), 1)]
-    )
+def show_plugin(call: Call) -> Any:
+    kind = _plugin(call)
+    definitions = definitions_of(call.commands.worker.checker.common_class(kind), kind)
+    return [described(one, order) for order, one in enumerate(definitions.values(), 1)]
 
 
-def validate(commands: Commands, request: Request, given: Any) -> Response:
-    kind, config = _plugin(commands, request), texts_of(given)
+def validate(call: Call) -> Any:
+    kind, config, checker = _plugin(call), call.texts(), call.commands.worker.checker
     included = config.get("connector.class")
     if included is None:
         raise BadRequest(f"Connector config {sorted(config)} contains no connector type")
-    if commands.worker.checker.plugin(config) != kind:
+    if checker.plugin(config) != kind:
         raise BadRequest(
-            f"Included connector type {included} does not match request type "
-            f"{request.path_params['name']}"
+            f"Included connector type {included} does not match request type {call.name}"
         )
-    return json_response(commands.worker.checker.described(config))
+    return checker.described(config)
 
 
-def list_loggers(commands: Commands, request: Request, given: Any) -> Response:
-    return json_response({"root": _level(""), "strom.connect": _level("strom.connect")})
+def list_loggers(call: Call) -> Any:
+    return {"root": _level("root"), "strom.connect": _level("strom.connect")}
 
 
-def show_logger(commands: Commands, request: Request, given: Any) -> Response:
-    name = request.path_params["name"]
-    if name != "root" and name not in logging.root.manager.loggerDict:
-        raise NotFound(f"Logger {name} not found.")
-    return json_response(_level(request.path_params["name"]))
+def show_logger(call: Call) -> Any:
+    if call.name != "root" and call.name not in logging.root.manager.loggerDict:
+        raise NotFound(f"Logger {call.name} not found.")
+    return _level(call.name)
 
 
-def set_logger(commands: Commands, request: Request, given: Any) -> Response:
+def set_logger(call: Call) -> Any:
     """Set a log level, on this worker only."""
-    level = object_of(given).get("level")
+    level = call.fields().get("level")
     if level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")
-    if str(level).upper() not in _LEVELS:
+    name = str(level).upper()
+    if name not in _LEVELS:
         raise NotFound(f"invalid log level '{level}'.")
-    names = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL", "WARN": "WARNING"}
-    name = request.path_params["name"]
-    logger = logging.getLogger("" if name == "root" else name)
-    logger.setLevel(names.get(str(level).upper(), str(level).upper()))
-    if request.query_params.get("scope") == "cluster":
-        return empty_response()
-    return json_response([name])
+    _logger(call.name).setLevel(_PYTHON_LEVELS.get(name, name))
+    if call.request.query_params.get("scope") == "cluster":
+        return Response(status_code=204)
+    return [call.name]
 
 
-def class_of(one: Plugin) -> str:
-    """A plugin's name in lists: Kafka's class name if Kafka has one."""
-    return one.aliases[0] if one.aliases else one.name
-
-
-def _plugin(commands: Commands, request: Request) -> Plugin:
-    name = request.path_params["name"]
+def _plugin(call: Call) -> Plugin:
     try:
-        return commands.worker.checker.plugin({"connector.class": name})
+        return call.commands.worker.checker.plugin({"connector.class": call.name})
     except InvalidSettings:
-        raise NotFound(f"Unknown plugin {name}.") from None
+        raise NotFound(f"Unknown plugin {call.name}.") from None
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger("" if name == "root" else name)
 
 
 def _level(name: str) -> dict[str, Any]:
-    logger = logging.getLogger("" if name == "root" else name)
-    level = logging.getLevelName(logger.getEffectiveLevel())
+    level = logging.getLevelName(_logger(name).getEffectiveLevel())
     return {"level": _KAFKA_LEVELS.get(level, level), "last_modified": None}
 
 
-CALLS: list[tuple[str, str, Call]] = [
+ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/", root),
     ("GET", "/health", health),
     ("GET", "/connector-plugins", list_plugins),

@@ -1,6 +1,7 @@
-"""Bodies of requests, and responses and errors as Kafka Connect sends them."""
+"""Requests with their JSON bodies, and responses and errors as Kafka Connect sends them."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -10,28 +11,63 @@ from starlette.responses import JSONResponse, Response
 
 from strom.connect.api import ConnectError, InvalidSettings
 from strom.connect.runtime.commands import AlreadyExists, BadRequest, Commands, NotFound
+from strom.connect.runtime.offset_commands import OffsetCommands
 from strom.http.errors import ErrorFormat, HttpError
 from strom.http.json_body import parse_json, read_body
 from strom.http.routing import EncodedRoute
 
-Call = Callable[[Commands, Request, Any], Response]
+
+@dataclass(frozen=True)
+class Call:
+    """One request, and the commands that serve it."""
+
+    commands: Commands
+    request: Request
+    body: Any
+    """The JSON body; None if there is none."""
+
+    @property
+    def name(self) -> str:
+        """The connector, plugin or logger in the path."""
+        return str(self.request.path_params["name"])
+
+    @property
+    def task(self) -> int:
+        return int(self.request.path_params["task"])
+
+    @property
+    def offsets(self) -> OffsetCommands:
+        return OffsetCommands(self.commands)
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false; false if it is missing."""
+        return self.request.query_params.get(name, "false").lower() == "true"
+
+    def fields(self) -> dict[str, Any]:
+        """The body, which must be a JSON object."""
+        return _object(self.body)
+
+    def texts(self) -> dict[str, str]:
+        """The body as settings."""
+        return to_texts(self.body)
 
 
-def json_response(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(value, status, headers)
+Handler = Callable[[Call], Any]
+"""Returns the JSON of the response, None for an empty one, or a whole response."""
 
 
-def empty_response(status: int = 204) -> Response:
-    return Response(status_code=status)
-
-
-def make_route(commands: Commands, method: str, path: str, call: Call) -> EncodedRoute:
-    """Make a route of a function that takes the commands, the request and its JSON body."""
+def make_route(
+    commands: Commands, method: str, path: str, handler: Handler, status: int = 200
+) -> EncodedRoute:
+    """Make a route whose handler runs in a thread; `status` is that of a success."""
 
     async def endpoint(request: Request) -> Response:
         body = await read_body(request.receive)
-        given = parse_json(body) if body else None
-        return await run_in_threadpool(call, commands, request, given)
+        call = Call(commands, request, parse_json(body) if body else None)
+        found = await run_in_threadpool(handler, call)
+        if isinstance(found, Response):
+            return found
+        return Response(status_code=status) if found is None else JSONResponse(found, status)
 
     return EncodedRoute(path, endpoint, methods=[method])
 
@@ -61,30 +97,18 @@ _STATUSES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-def object_of(given: Any) -> dict[str, Any]:
-    """The body, which must be a JSON object."""
+def _object(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise BadRequest("The body of the request must be a JSON object.")
     return given
 
 
-def texts_of(given: Any) -> dict[str, str]:
-    """The body as settings: each JSON value is converted to its text."""
+def to_texts(given: Any) -> dict[str, str]:
+    """Settings in JSON as texts; a null is left out."""
     texts = {}
-    for name, value in object_of(given).items():
+    for name, value in _object(given).items():
         if isinstance(value, dict | list):
             raise BadRequest(f"The value of {name} must be a string, a number or a boolean.")
         if value is not None:
-            texts[name] = _text(value)
+            texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
     return texts
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def flag(request: Request, name: str) -> bool:
-    """A query parameter that is true or false; false if it is missing."""
-    return request.query_params.get(name, "false").lower() == "true"

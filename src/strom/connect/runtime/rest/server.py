@@ -22,7 +22,7 @@ def make_app(worker: ConnectWorker) -> HttpApplication:
         return None if worker.membership.holds_lease() else "The worker has not joined its group."
 
     return HttpApplication(
-        make_router([make_route(commands, *one) for one in (*connectors.CALLS, *plugins.CALLS)]),
+        make_router([make_route(commands, *one) for one in (*connectors.ROUTES, *plugins.ROUTES)]),
         guard=Guard.create(
             settings.host, settings.allowed_hosts, advertised=settings.advertised_host
         ),
