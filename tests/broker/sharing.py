@@ -98,7 +98,7 @@ async def sharing(
     async with opened(files, clock, **(FEW_PARTITIONS | settings)) as world:
         groups = Groups(world.broker)
         groups.load()
-        await groups.ensure_topic()
+        await groups.topic.ensure()
         shares = ShareGroups(world.broker, groups)
         shares.load()
         it = Sharing(world, groups, shares)

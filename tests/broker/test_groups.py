@@ -63,7 +63,7 @@ async def coordinating(
     async with opened(files, clock, **settings) as world:
         groups = Groups(world.broker)
         groups.load()
-        await groups.ensure_topic()
+        await groups.topic.ensure()
         if world.broker.find_topic("t") is None:
             await world.broker.create_topic("t", 1, {})
         try:
@@ -304,7 +304,7 @@ def test_without_its_topic_there_is_no_coordinator():
             assert (await groups.submit(join("g"))).code is ErrorCode.NOT_COORDINATOR
             with pytest.raises(ApiError):
                 await committed(groups, "g")
-            await asyncio.gather(groups.ensure_topic(), groups.ensure_topic())
+            await asyncio.gather(groups.topic.ensure(), groups.topic.ensure())
             assert await committed(groups, "g") is None
 
     run(test())
@@ -319,7 +319,7 @@ def test_when_its_topic_is_deleted_all_waiting_clients_get_an_error_and_everythi
             await world.broker.delete_topic(CONSUMER_OFFSETS_TOPIC)
             assert (await waiting).code is ErrorCode.NOT_COORDINATOR
             assert list(groups.look().groups()) == []
-            await groups.ensure_topic()
+            await groups.topic.ensure()
             assert await committed(groups, "h") is None
 
     run(test())

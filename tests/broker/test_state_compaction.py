@@ -64,7 +64,7 @@ def run(test):
 async def coordinate(world: Opened) -> Groups:
     groups = Groups(world.broker)
     groups.load()
-    await groups.ensure_topic()
+    await groups.topic.ensure()
     if world.broker.find_topic("t") is None:
         await world.broker.create_topic("t", 10, {})
     return groups

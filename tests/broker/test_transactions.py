@@ -130,8 +130,8 @@ async def coordinating(
         groups.load()
         transactions = Transactions(world.broker, groups)
         transactions.load()
-        await groups.ensure_topic()
-        await transactions.ensure_topic()
+        await groups.topic.ensure()
+        await transactions.topic.ensure()
         for topic in ("out", "other", "in"):
             if world.broker.find_topic(topic) is None:
                 await world.broker.create_topic(topic, 1, {})
@@ -140,6 +140,29 @@ async def coordinating(
         finally:
             transactions.stop()
             groups.stop()
+
+
+# --- metrics ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_markers_are_not_counted_as_records_of_clients(commit):
+    async def test():
+        async with coordinating() as world:
+            await world.init()
+            produced = world.append(b"a", b"b")
+            before = world.partition().reading()
+            assert before.records_in == 2
+            await world.commit_offset(5)
+            offsets = world.broker.topic(CONSUMER_OFFSETS_TOPIC).partitions[0]
+            offsets_before = offsets.reading()
+            await world.ended(commit=commit)
+            after = world.partition().reading()
+            assert world.partition().log.end_offset == produced.last_offset + 2  # and the marker
+            assert (after.records_in, after.bytes_in) == (before.records_in, before.bytes_in)
+            assert offsets.reading().records_in == offsets_before.records_in
+
+    run(test())
 
 
 # --- the disk --------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ async def fill(files: MemoryFiles) -> int:
         await caller.call(create_request("t"), CREATE)
         for _ in range(3):
             assert produced(await caller.call(produce_request(NOW, ("t", 0, b"1")), PRODUCE)) == 0
-        await node.node._groups.ensure_topic()
+        await node.node._groups.topic.ensure()
         answer = await caller.call(commit_request(2), COMMIT)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
         _, size = await fetched_bytes(caller)

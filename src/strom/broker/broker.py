@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from strom.broker.group_commit import GroupCommit
-from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
+from strom.broker.metadata_log import METADATA_PARTITION, MetadataLog
 from strom.broker.partition import Partition
 from strom.broker.schema_ids import SchemaIds
+from strom.broker.topic_logs import DiskWork, TopicLogs
 from strom.broker.topics import HostedTopic, HostedTopics
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
@@ -24,18 +25,10 @@ from strom.coordination.metadata.records import (
     LeaderEpoch,
     MetadataRecord,
     TopicDeleted,
-    TopicMetadata,
 )
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock
-from strom.model.errors import (
-    ApiError,
-    CorruptData,
-    DirectoryOffline,
-    ErrorCode,
-    StorageError,
-    UserError,
-)
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, StorageError
 from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
@@ -44,8 +37,6 @@ from strom.storage.files import FileSystem
 from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
-
-METADATA_TOPIC_ID = uuid.UUID(int=1)
 
 _NO_EPOCH_YET = "The disk was full at start: writes are rejected until the leader epoch is durable."
 
@@ -67,7 +58,7 @@ class Broker:
         self.clock = clock
         self.metadata = ClusterMetadata()
         self.commit = GroupCommit(
-            asyncio.get_running_loop(), self._go_offline, max(1, directory.open_file_limit // 4)
+            asyncio.get_running_loop(), self.storage_failed, max(1, directory.open_file_limit // 4)
         )
         self.start_settings = settings
         """The settings at start, without dynamic configs."""
@@ -85,9 +76,11 @@ class Broker:
         """Metadata records of the start that the disk had no space for yet."""
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
-        self._disk_work: set[asyncio.Future[Any]] = set()
+        self._disk_work = DiskWork()
         self._checkpointing = asyncio.Lock()
-        self._schema_ids = SchemaIds(self.find_topic)
+        self._logs = TopicLogs(
+            directory, self.commit, SchemaIds(self.find_topic).check, self._disk_work
+        )
 
     # --- lifecycle -----------------------------------------------------------------------------
 
@@ -113,7 +106,7 @@ class Broker:
 
     async def _load(self) -> None:
         is_new = not self.directory.has_log(METADATA_PARTITION)
-        self._metadata_log = self._open_metadata_log(is_new)
+        self._metadata_log = MetadataLog.open(self.directory, self.metadata, self.commit)
         for unfinished in self.metadata.unfinished_deletions():
             for index in range(unfinished.partitions):
                 partition = TopicPartition(unfinished.name, index)
@@ -125,9 +118,13 @@ class Broker:
             self.metadata.replay(epoch)
         await self.commit_metadata()
         self._apply_broker_configs()
+        read_only = _NO_EPOCH_YET if self._uncommitted else None
         for topic in self.metadata.topics():
-            self._host(topic)
-        self._report_strays()
+            settings = self.topic_defaults.override(topic.configs)
+            self._host(self._logs.open(topic, settings, self.metadata.leader_epoch, read_only))
+        known = {partition.log.partition for partition in self.all_partitions()}
+        for stray in self.directory.strays(known):
+            log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)
 
     async def commit_metadata(self) -> None:
         """Write the metadata of a start; until that succeeds, appends are rejected.
@@ -142,38 +139,15 @@ class Broker:
                 except ApiError:  # storage has reported it
                     self.directory.check_online()
 
-    def _open_metadata_log(self, is_new: bool) -> MetadataLog:
-        directory = self.directory
-        open_or_create = directory.create_log if is_new else directory.open_log
-        try:
-            metadata_log = open_or_create(
-                METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
-            )
-        except ApiError as error:
-            raise UserError(
-                f"The metadata log cannot be created in {self.settings.data}: {error} Free space on its "
-                "file system, then start again."
-            ) from error
-        try:
-            load(metadata_log, self.metadata)
-        except CorruptData as error:
-            raise UserError(
-                f"The metadata log in {self.settings.data} cannot be read ({error}). Nothing was "
-                "changed or deleted. Restore that folder from a backup, or start with another one.",
-                setting="log.dirs",
-            ) from error
-        return MetadataLog(Partition(metadata_log, self.commit, leader_epoch=0), self.metadata)
-
     async def close(self) -> None:
         """Flush everything, mark the stop as clean, and release the directory."""
         await self.commit.stop()
-        if self._disk_work:
-            await asyncio.wait(self._disk_work)
+        await self._disk_work.wait()
         is_clean = self.directory.offline is None and not self._uncommitted
         self.directory.close(self.all_logs(), clean=is_clean)
 
-    def _go_offline(self, error: Exception) -> None:
-        """A write or sync failed: no pending request may succeed."""
+    def storage_failed(self, error: Exception) -> None:
+        """Take the broker offline after a write or sync failed: no pending request may succeed."""
         if self._is_offline:
             return
         self._is_offline = True
@@ -183,10 +157,6 @@ class Broker:
             partition.fail(ErrorCode.KAFKA_STORAGE_ERROR)
         self._on_offline(error)
 
-    def storage_failed(self, error: DirectoryOffline) -> None:
-        """Take the broker offline after a disk failure in a request."""
-        self._go_offline(error)
-
     async def checkpoint(self) -> None:
         """Store the recovery point and start offset of every partition."""
         async with self._checkpointing:
@@ -194,29 +164,13 @@ class Broker:
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Run slow disk work in a thread; closing the broker waits for it."""
-        return await asyncio.shield(self._begin_off_loop(work))
-
-    def _begin_off_loop(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        running = asyncio.get_running_loop().run_in_executor(None, work)
-        self._disk_work.add(running)
-        running.add_done_callback(self._on_disk_work_ended)
-        return running
-
-    def _on_disk_work_ended(self, work: "asyncio.Future[Any]") -> None:
-        self._disk_work.discard(work)
-        if not work.cancelled():
-            work.exception()  # retrieved here, because at a stop no caller may await it
+        return await self._disk_work.run(work)
 
     def flush_overdue(self) -> None:
         """Sync the partitions whose `flush.ms` has passed."""
         now_ms = self.clock.now_ms()
         for partition in self.all_partitions():
             partition.flush_if_overdue(now_ms)
-
-    def _report_strays(self) -> None:
-        known = {partition.log.partition for partition in self.all_partitions()}
-        for stray in self.directory.strays(known):
-            log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)
 
     # --- queries ------------------------------------------------------------------------------
 
@@ -280,7 +234,7 @@ class Broker:
                 created = await self._create_partitions(hosted, topic.partitions)
                 await self._write(topic)
                 hosted.partitions += created
-                self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
+                self._host(hosted)
                 self._topics_have_changed()
             return hosted
 
@@ -307,7 +261,10 @@ class Broker:
             for callback in self.on_topic_deleted:
                 callback(name)
             self._topics_have_changed()
-            await self._remove_files(hosted)
+            await self.commit.finish_round()  # no sync may be in flight in files that are removed
+            with self._storage_errors():
+                self._logs.remove(hosted)
+            await self._write(TopicDeleted(topic.id))
 
     async def set_topic_configs(
         self, name: str, configs: Mapping[str, str], *, only_check: bool = False
@@ -373,52 +330,13 @@ class Broker:
         for_this = self.metadata.broker_configs(self.settings.node_id)
         self.settings = self.start_settings.override({**for_all, **for_this})
 
-    def _host(self, topic: TopicMetadata) -> None:
-        settings = self.topic_defaults.override(topic.configs)
-        hosted = HostedTopic(topic, settings)
-        for index in range(topic.partitions):
-            opened = self.directory.open_log(
-                TopicPartition(topic.name, index),
-                topic.id,
-                settings,
-                leader_epoch=self.metadata.leader_epoch,
-            )
-            if opened.quarantined:
-                log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
-            if self._uncommitted:
-                opened.read_only = _NO_EPOCH_YET
-            hosted.partitions.append(self._partition(opened, self.metadata.leader_epoch))
+    def _host(self, hosted: HostedTopic) -> None:
+        topic = hosted.topic
         self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
 
-    def _partition(self, opened: Log, epoch: int) -> Partition:
-        return Partition(opened, self.commit, epoch, self._schema_ids.check)
-
     async def _create_partitions(self, hosted: HostedTopic, total: int) -> list[Partition]:
-        """Create the logs off the event loop: each takes a few syncs."""
-        epoch = self.metadata.leader_epoch
-
-        def create() -> list[Log]:
-            return [
-                self.directory.create_log(
-                    TopicPartition(hosted.topic.name, index),
-                    hosted.topic.id,
-                    hosted.settings,
-                    leader_epoch=epoch,
-                )
-                for index in range(len(hosted.partitions), total)
-            ]
-
         with self._storage_errors():
-            created = await self.off_loop(create)
-        return [self._partition(log, epoch) for log in created]
-
-    async def _remove_files(self, hosted: HostedTopic) -> None:
-        await self.commit.finish_round()  # no sync may be in flight in files that are removed
-        with self._storage_errors():
-            for partition in hosted.partitions:
-                # Removing large files blocks.
-                self._begin_off_loop(self.directory.delete_log(partition.log))
-        await self._write(TopicDeleted(hosted.topic.id))
+            return await self._logs.create(hosted, total, self.metadata.leader_epoch)
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
@@ -426,7 +344,7 @@ class Broker:
         try:
             yield
         except DirectoryOffline as error:
-            self._go_offline(error)
+            self.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -7,25 +7,25 @@ client sees a state that a crash could undo.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
-from strom.broker.state_topic import StateTopic, to_client_error
+from strom.broker.state_topic import StateTopic, respond, to_client_error
 from strom.coordination.groups.commands import GroupCommand
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, Timer
+from strom.coordination.groups.outcome import GroupOutcome, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import GroupRecord, is_offset_key
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import MINUTE_MS
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.wire.kafka.batch import BatchHeader, read_header
-from strom.wire.kafka.records import ControlType, Marker, Record, build_batch
+from strom.wire.kafka.batch import BatchHeader
+from strom.wire.kafka.records import ControlType, Marker
 from strom.wire.kafka.schema import NO_UUID, Uuid
 
 log = logging.getLogger(__name__)
@@ -37,15 +37,47 @@ MARKER_RETENTION_MS = MINUTE_MS
 within Kafka's default of a day these can be millions, and a start reads them all."""
 
 
+class GroupTimers:
+    """The timers of all groups, each by its name."""
+
+    def __init__(self, on_timer: Callable[[Timer], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_timer = on_timer
+        self._running: dict[Timer, asyncio.TimerHandle] = {}
+        self._stopped = False
+
+    def set(self, timers: Mapping[Timer, int | None]) -> None:
+        """Start timers, which replaces those of the same name, or cancel them (None)."""
+        for timer, after_ms in timers.items():
+            running = self._running.pop(timer, None)
+            if running is not None:
+                running.cancel()
+            if after_ms is not None and not self._stopped:
+                self._running[timer] = self._loop.call_later(after_ms / 1000, self._fire, timer)
+
+    def cancel(self) -> None:
+        for handle in self._running.values():
+            handle.cancel()
+        self._running.clear()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.cancel()
+
+    def _fire(self, timer: Timer) -> None:
+        del self._running[timer]
+        self._on_timer(timer)
+
+
 class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
         self._coordinator = _coordinator(broker)
-        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._timers = GroupTimers(self._on_timer)
         self._waiting: dict[asyncio.Future[Any], GroupCommand] = {}
         settings = broker.settings
-        self._topic = StateTopic(
+        self.topic = StateTopic(
             broker,
             CONSUMER_OFFSETS_TOPIC,
             settings.offsets_topic_num_partitions,
@@ -56,7 +88,6 @@ class Groups:
                 "delete.retention.ms": str(MARKER_RETENTION_MS),
             },
         )
-        self._stopped = False
         broker.on_topic_deleted.append(self._on_topic_deleted)
         broker.on_topics_changed.append(self._on_topics_changed)
 
@@ -64,24 +95,22 @@ class Groups:
 
     def load(self) -> None:
         """Restore all groups from the log."""
-        for partition, (header, records, marker) in self._topic.read(_decoded, is_offset_key):
-            self._replay(partition, header, records, marker)
+        for partition, (header, records, marker) in self.topic.read(_decoded, is_offset_key):
+            producer_id = header.producer_id if header.is_transactional else None
+            self._replay(partition, producer_id, records, marker)
         for outcome in self._coordinator.resume():
-            self._set_timers(outcome)
+            self._timers.set(outcome.timers)
         self._delete_topic_offsets(self._is_gone)  # a crash may have come just after their deletion
 
     def stop(self) -> None:
         """Fail all requests that wait for other members; those that wait for the disk still complete."""
-        self._stopped = True
+        self.topic.stop()
+        self._timers.stop()
         self._fail_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    async def ensure_topic(self) -> None:
-        """Create `__consumer_offsets` unless it exists."""
-        await self._topic.ensure()
 
     async def complete_topic(self) -> None:
         """Set the retention of a `__consumer_offsets` that version 0.1.0 created without it."""
-        await self._topic.complete("delete.retention.ms")
+        await self.topic.complete("delete.retention.ms")
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -89,7 +118,7 @@ class Groups:
         """Run a command; its response comes when its records are durable."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
-            self._partition_of(command.group)
+            self.topic.partition_of(command.group)
         except ApiError as error:
             ticket.set_result(self._coordinator.error_response(command, error.code))
             return ticket
@@ -99,18 +128,16 @@ class Groups:
 
     async def read(self, group: str, look: Callable[[GroupCoordinator], T]) -> T:
         """Read the state of a group, when it is durable."""
-        partition = self._partition_of(group)
+        partition = self.topic.partition_of(group)
         seen = look(self._coordinator)
-        safe: asyncio.Future[ErrorCode] = self._loop.create_future()
-        self._topic.on_durable(partition, safe.set_result)
-        code = await safe
+        code = await self.topic.wait_until_durable(partition)
         if code is not ErrorCode.NONE:
             raise ApiError(to_client_error(code))
         return seen
 
     def offsets_partition(self, group: str) -> TopicPartition:
         """The partition that holds a group's offsets; NOT_COORDINATOR while it cannot be used."""
-        return self._partition_of(group).log.partition
+        return self.topic.partition_of(group).log.partition
 
     def look(self) -> GroupCoordinator:
         return self._coordinator
@@ -122,95 +149,65 @@ class Groups:
 
     # --- outcomes ------------------------------------------------------------------------------
 
-    def _partition_of(self, group: str) -> Partition:
-        """The partition of a group's records; NOT_COORDINATOR while it is not available."""
-        if self._stopped:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return self._topic.partition_of(group)
-
     def _carry_out(self, outcome: GroupOutcome) -> None:
-        self._set_timers(outcome)
+        self._timers.set(outcome.timers)
         for ticket, _ in outcome.responses:
             self._waiting.pop(ticket, None)
         try:
-            partition = self._partition_of(outcome.group)
+            partition = self.topic.partition_of(outcome.group)
             if outcome.records:
-                self._write(partition, outcome)
+                self.topic.append(
+                    partition, self.topic.batch_of(map(encode, outcome.records), outcome.producer)
+                )
+                producer_id = None if outcome.producer is None else outcome.producer[0]
+                self._replay(partition, producer_id, outcome.records)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
-            _respond(outcome.responses, error.code)
+            respond(outcome.responses, error.code)
             return
         if outcome.responses:
-            self._topic.on_durable(partition, lambda code: _respond(outcome.responses, code))
+            self.topic.on_durable(partition, lambda code: respond(outcome.responses, code))
 
-    def _write(self, partition: Partition, outcome: GroupOutcome) -> None:
-        now_ms = self._broker.clock.now_ms()
-        records = [
-            Record(index, now_ms, key, value)
-            for index, (key, value) in enumerate(map(encode, outcome.records))
-        ]
-        if outcome.producer is None:
-            batch = build_batch(records)
-        else:
-            producer_id, epoch = outcome.producer
-            batch = build_batch(
-                records, producer_id=producer_id, producer_epoch=epoch, transactional=True
-            )
-        self._topic.append(partition, batch)
-        self._replay(partition, read_header(batch), outcome.records)
-
-    def write_marker(self, marker: Marker, partition: Partition, batch: bytearray) -> Appended:
+    def write_marker(
+        self, marker: Marker, producer_id: int, partition: Partition, batch: bytearray
+    ) -> Appended:
         """Write a marker; the offsets of its transaction are committed or dropped."""
-        appended = self._topic.append(partition, batch)
-        self._replay(partition, read_header(batch), [], marker)
+        appended = self.topic.append(partition, batch)
+        self._replay(partition, producer_id, [], marker)
         return appended
 
     def _replay(
         self,
         partition: Partition,
-        header: BatchHeader,
+        producer_id: int | None,
         records: list[GroupRecord],
         marker: Marker | None = None,
     ) -> None:
-        """Replay records, at run time and at start-up alike."""
+        """Replay records, at run time and at start-up alike; in a transaction with its producer."""
         transaction = None
-        if header.is_transactional:
-            index = partition.log.partition.partition
-            transaction = OpenTransaction(index, header.producer_id)
+        if producer_id is not None:
+            transaction = OpenTransaction(partition.log.partition.partition, producer_id)
         for record in records:
             self._coordinator.replay(record, transaction)
         if marker is not None and transaction is not None:
             committed = marker.type is ControlType.COMMIT
             self._coordinator.end_transaction(transaction, committed=committed)
 
-    def _set_timers(self, outcome: GroupOutcome) -> None:
-        for timer, after_ms in outcome.timers.items():
-            running = self._timers.pop(timer, None)
-            if running is not None:
-                running.cancel()
-            if after_ms is not None and not self._stopped:
-                self._timers[timer] = self._loop.call_later(after_ms / 1000, self._fire, timer)
-
-    def _fire(self, timer: Timer) -> None:
-        del self._timers[timer]
+    def _on_timer(self, timer: Timer) -> None:
         self._carry_out(self._coordinator.on_timer(timer, self._broker.clock.now_ms()))
 
     def _fail_waiting(self, code: ErrorCode) -> None:
-        for handle in self._timers.values():
-            handle.cancel()
-        self._timers.clear()
+        self._timers.cancel()
         waiting, self._waiting = self._waiting, {}
-        _respond(
-            [
-                (ticket, self._coordinator.error_response(command, code))
-                for ticket, command in waiting.items()
-            ]
+        respond(
+            (ticket, self._coordinator.error_response(command, code))
+            for ticket, command in waiting.items()
         )
 
     def _on_topic_deleted(self, topic: str) -> None:
         if topic == CONSUMER_OFFSETS_TOPIC:
             self._coordinator = _coordinator(self._broker)
-            self._topic.forget()
+            self.topic.forget()
             self._fail_waiting(ErrorCode.NOT_COORDINATOR)
             return
         self._delete_topic_offsets(lambda name, _: name == topic)
@@ -230,15 +227,6 @@ class Groups:
 
 def _coordinator(broker: Broker) -> GroupCoordinator:
     return GroupCoordinator(broker.settings, broker.topics_image, broker.group_settings)
-
-
-def _respond(
-    responses: list[tuple["asyncio.Future[Any]", GroupResponse]], code: ErrorCode = ErrorCode.NONE
-) -> None:
-    for ticket, response in responses:
-        if not ticket.done():
-            failed = code is not ErrorCode.NONE
-            ticket.set_result(response.with_error(to_client_error(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> tuple[BatchHeader, list[GroupRecord], Marker | None]:

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
 from strom.coordination.transactions.outcome import Markers
-from strom.coordination.transactions.records import LAST_EPOCH
+from strom.coordination.transactions.records import LAST_EPOCH, NO_EPOCH
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
@@ -53,22 +53,50 @@ class MarkerWriter:
             producer_epoch=epoch,
             timestamp=self._broker.clock.now_ms(),
         )
-        if partition.log.partition.topic == CONSUMER_OFFSETS_TOPIC:
-            return self._groups.write_marker(marker, partition, batch)
         try:
-            return partition.append(batch, self._broker.clock.now_ms(), from_client=False)
+            if partition.log.partition.topic == CONSUMER_OFFSETS_TOPIC:
+                appended = self._groups.write_marker(marker, producer_id, partition, batch)
+            else:
+                now_ms = self._broker.clock.now_ms()
+                appended = partition.append(batch, now_ms, from_client=False)
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        partition.count_marker(len(batch))
+        return appended
 
-    def abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
-        """Abort a transaction that the coordinator does not know.
+    def abort_orphans(self, known: Mapping[tuple[int, TopicPartition], int]) -> None:
+        """Abort open transactions that the coordinator does not know (see `transactions.py`).
 
-        The marker bumps the epoch, so that the producer's next batch is not taken for a duplicate.
+        `known` has the epoch of each producer that may write to a partition.
         """
+        for partition in self._broker.all_partitions():
+            if partition.log.quarantined or not partition.log.has_open_transactions:
+                continue
+            name = partition.log.partition
+            for producer in partition.log.producers():
+                if producer.transaction_first_offset is None:
+                    continue
+                if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
+                    log.warning(
+                        "An open transaction in %s that the coordinator does not know is aborted",
+                        name,
+                    )
+                    self._abort_orphan(partition, producer)
+
+    def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
+        if producer not in partition.log.producers():
+            return  # it has ended meanwhile
+        # A bumped epoch, so that the producer's next batch is not taken for a duplicate.
         epoch = min(producer.producer_epoch + 1, LAST_EPOCH)
         marker = Marker(ControlType.ABORT, partition.leader_epoch)
-        self.append(partition, marker, producer.producer_id, epoch)
+        try:
+            self.append(partition, marker, producer.producer_id, epoch)
+        except ApiError as error:
+            log.warning(
+                "The abort marker of %s will be retried: %s", partition.log.partition, error
+            )
+            self.retry_later(lambda: self._abort_orphan(partition, producer))
 
     def find(self, partition: TopicPartition) -> Partition | None:
         """The partition, unless it was deleted."""
@@ -130,8 +158,7 @@ class PendingMarkers:
             return
         self._not_durable += 1
         # Durable even if the topic has flush=os: otherwise a crash could leave a transaction open
-        # here that
-        # is complete for the coordinator.
+        # here that is complete for the coordinator.
         partition.on_durable(appended, lambda code: self._on_marker_durable(name, code))
         partition.sync_soon()
 

@@ -1,20 +1,24 @@
 """The metadata log: records are durable before they are replayed."""
 
 import asyncio
+import uuid
 
+from strom.broker.group_commit import GroupCommit
 from strom.broker.partition import Partition
 from strom.broker.replaying import records_of
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
-from strom.model.errors import DirectoryOffline, ErrorCode
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode, UserError
 from strom.model.retries import RetryPolicy
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
-from strom.storage.log import Appended, Log
+from strom.storage.directory import DataDirectory
+from strom.storage.log import Appended
 from strom.supervision.retrying import retry_async
 from strom.wire.kafka.records import Record, build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+METADATA_TOPIC_ID = uuid.UUID(int=1)
 RETRY = RetryPolicy(first_s=1.0)
 METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
 
@@ -30,13 +34,37 @@ class MetadataLog:
         self.partition = partition
         self._metadata = metadata
 
+    @classmethod
+    def open(
+        cls, directory: DataDirectory, metadata: ClusterMetadata, commit: GroupCommit
+    ) -> "MetadataLog":
+        """Open or create the log and replay all of it; UserError if that is impossible."""
+        exists = directory.has_log(METADATA_PARTITION)
+        open_or_create = directory.open_log if exists else directory.create_log
+        try:
+            log = open_or_create(
+                METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
+            )
+        except ApiError as error:
+            raise UserError(
+                f"The metadata log cannot be created in {directory.path}: {error} Free space on its "
+                "file system, then start again."
+            ) from error
+        try:
+            for record in records_of(log):
+                metadata.replay(decode(record.key, record.value))
+        except CorruptData as error:
+            raise UserError(
+                f"The metadata log in {directory.path} cannot be read ({error}). Nothing was "
+                "changed or deleted. Restore that folder from a backup, or start with another one.",
+                setting="log.dirs",
+            ) from error
+        return cls(Partition(log, commit, leader_epoch=0), metadata)
+
     async def commit(self, *records: MetadataRecord, now_ms: int) -> None:
         """Return when the records are on disk and part of the state."""
         batch = build_batch(
-            [
-                Record(index, now_ms, key, value, ())
-                for index, (key, value) in enumerate(map(encode, records))
-            ]
+            [Record(index, now_ms, *one) for index, one in enumerate(map(encode, records))]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
         # It is in the log and cannot be undone, so a shortage must be waited out.
@@ -57,9 +85,3 @@ class MetadataLog:
             # It may exist after the next start, or not: the broker cannot continue.
             raise DirectoryOffline("a change to the metadata could not be synced")
         raise _Shortage
-
-
-def load(log: Log, metadata: ClusterMetadata) -> None:
-    """Replay the whole log; CorruptData if it cannot be read to its end."""
-    for record in records_of(log):
-        metadata.replay(decode(record.key, record.value))

@@ -38,6 +38,7 @@ class Partition:
         """Bytes that fetches have sent since the broker started, for metrics."""
         self._first_offset = log.end_offset
         """The first offset that was assigned since the broker started."""
+        self._markers = self._marker_bytes = 0
         self._commit = commit
         self._check_schemas = check_schemas
         self._waiting_for_disk: deque[tuple[int, OnDurable]] = deque()
@@ -150,14 +151,22 @@ class Partition:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    def count_marker(self, size_bytes: int) -> None:
+        """For metrics: no client produced what was appended last, because it is a transaction marker.
+
+        Markers are subtracted, so that counting costs the appends of clients nothing.
+        """
+        self._markers += 1
+        self._marker_bytes += size_bytes
+
     def reading(self) -> PartitionReading:
         """For metrics: the partition's counters, and the size of its log."""
         log = self.log
         return PartitionReading(
             *log.partition,
-            log.appended_bytes,
+            log.appended_bytes - self._marker_bytes,
             self.bytes_out,
-            log.end_offset - self._first_offset,
+            log.end_offset - self._first_offset - self._markers,
             log.size_bytes,
             log.segment_count,
             log.start_offset,

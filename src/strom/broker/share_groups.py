@@ -4,33 +4,25 @@ Acknowledgements are written to `__share_group_state`, and the response is sent 
 So an accepted record is never redelivered, not even after a crash; one without acknowledgement is.
 """
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from strom.broker.broker import Broker
-from strom.broker.dead_letters import DeadLetterOrigin, DeadLetterWriter
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
+from strom.broker.share_context import SharePartitionContext
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
-from strom.broker.share_state_log import ShareStateLog
-from strom.broker.shared_partition import OnDone, SharedPartition
+from strom.broker.shared_partition import SharedPartition
 from strom.coordination.groups.share.partitions.records import ShareKey, ShareStateDeleted
-from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN, DeadRecords
+from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN
 from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
-from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.group_settings import GroupSettings
-from strom.model.retries import RetryPolicy
 from strom.model.topics import SHARE_STATE_TOPIC
-from strom.supervision.retrying import retry_async
 from strom.wire.kafka.schema import Uuid
 
 log = logging.getLogger(__name__)
 
-BURY_RETRY = RetryPolicy(first_s=1.0)
-MOST_KEPT_SETTINGS = 10_000
 LONG_FROM_RECORDS = 20_000
 """A state log with more records is pruned early; each share partition needs a few in any case."""
 COLD_AFTER_RECORDS = 1000
@@ -50,17 +42,13 @@ class ShareGroups:
     """All share groups of this broker."""
 
     def __init__(self, broker: Broker, groups: Groups) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.clock = broker.clock
-        self.state_log = ShareStateLog(broker)
+        self.context = SharePartitionContext(broker)
+        self.state_log = self.context.state_log
         self.sessions = ShareSessions(broker.settings.group_share_max_share_sessions)
         self._broker = broker
         self._groups = groups
         self._states = ShareStates()
         self._partitions: dict[ShareKey, SharedPartition] = {}
-        self._dead_letters = DeadLetterWriter(broker)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._settings: dict[str, tuple[BrokerSettings, Mapping[str, str], GroupSettings]] = {}
         broker.on_topic_deleted.append(self._on_topic_deleted)
 
     # --- lifecycle -----------------------------------------------------------------------------
@@ -72,75 +60,14 @@ class ShareGroups:
         for shared in self._states:
             source = self._find_source(shared.key)
             if source is not None:
-                self._partitions[shared.key] = SharedPartition(self, shared, source)
+                self._partitions[shared.key] = SharedPartition(self.context, shared, source)
         self._forget_lost_topics()  # a crash may have interrupted their deletion
 
     def stop(self) -> None:
         """Stop: locks and dead letters are left to the next start."""
-        for task in self._tasks:
-            task.cancel()
+        self.context.stop()
         for shared in self._partitions.values():
             shared.close()
-
-    # --- context of partitions -----------------------------------------------------------------
-
-    def settings_of(self, group: str) -> GroupSettings:
-        """The effective settings of a group; cached, because every record needs them."""
-        broker = self._broker
-        own = broker.metadata.group_configs(group)
-        kept = self._settings.get(group)
-        if kept is not None and kept[0] is broker.settings and kept[1] == own:
-            return kept[2]
-        settings = broker.group_settings(group)
-        if len(self._settings) >= MOST_KEPT_SETTINGS:
-            self._settings.clear()
-        self._settings[group] = (broker.settings, own, settings)
-        return settings
-
-    def most_updates(self) -> int:
-        """After how many updates a snapshot is due."""
-        return self._broker.settings.share_state_updates_per_snapshot
-
-    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone) -> None:
-        """Write dead records to the dead letter topic, archive them, then call `done`."""
-        task = self.loop.create_task(self._bury(partition, dead, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _bury(
-        self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone
-    ) -> None:
-        origin = DeadLetterOrigin(partition.shared.key.group, partition.source)
-
-        async def write() -> None:
-            if settings := self._with_dead_letters(partition):
-                await self._dead_letters.write(origin, dead, settings)
-
-        def on_failure(error: Exception, _: float) -> None:
-            nonlocal done
-            log.warning(
-                "Dead letters of group %s from %s cannot be written yet: %s",
-                origin.group,
-                partition.log.partition,
-                error,
-            )
-            done(ErrorCode.NONE)  # the member that rejected them need not wait
-            done = _ignore
-
-        await retry_async(write, BURY_RETRY, ApiError, on_failure=on_failure)
-        for one in dead:
-            partition.write(
-                partition.shared.partition.on_dead_letters_written(one.first, one.last), _ignore
-            )
-        try:
-            self.state_log.on_durable(partition.shared.key, done)
-        except ApiError as error:
-            done(error.code)
-
-    def _with_dead_letters(self, partition: SharedPartition) -> GroupSettings | None:
-        """The group's settings, None if it has no dead letter topic any more or the topic was deleted."""
-        settings = self.settings_of(partition.shared.key.group)
-        return settings if settings.dead_letter_topic and not partition.source.deleted else None
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -161,7 +88,7 @@ class ShareGroups:
         return self._make(key, source)
 
     def _make(self, key: ShareKey, source: Partition) -> SharedPartition:
-        shared = SharedPartition(self, self._states.get_or_create(key), source)
+        shared = SharedPartition(self.context, self._states.get_or_create(key), source)
         self._partitions[key] = shared
         return shared
 
@@ -203,7 +130,7 @@ class ShareGroups:
             shared = self._partitions.get(ShareKey(group, *partition))
             if shared is not None and shared.shared.partition.start_offset != NOT_BEGUN:
                 found[partition] = _place(shared)
-        await self._wait_until_durable(ShareKey(group, *partition) for partition in found)
+        await self.state_log.wait_until_durable(ShareKey(group, *partition) for partition in found)
         return found
 
     async def move(self, group: str, offsets: Mapping[TopicIdPartition, int]) -> None:
@@ -215,7 +142,9 @@ class ShareGroups:
             shared.shared.reset(offset)
             shared.append_snapshot()
             shared.wake()
-        await self._wait_until_durable(ShareKey(group, *partition) for partition in offsets)
+        await self.state_log.wait_until_durable(
+            ShareKey(group, *partition) for partition in offsets
+        )
 
     async def forget(self, group: str, topic_ids: Iterable[Uuid] | None = None) -> None:
         """Delete the state of a group, in some topics or in all, durably."""
@@ -227,7 +156,7 @@ class ShareGroups:
         ]
         for key in keys:
             self._forget(key)
-        await self._wait_until_durable(keys)
+        await self.state_log.wait_until_durable(keys)
 
     def _forget(self, key: ShareKey) -> None:
         self.state_log.append(key, ShareStateDeleted(key))
@@ -236,14 +165,6 @@ class ShareGroups:
         shared = self._partitions.pop(key, None)
         if shared is not None:
             shared.close()
-
-    async def _wait_until_durable(self, keys: Iterable[ShareKey]) -> None:
-        for key in keys:
-            safe: asyncio.Future[ErrorCode] = self.loop.create_future()
-            self.state_log.on_durable(key, safe.set_result)
-            code = await safe
-            if code is not ErrorCode.NONE:
-                raise ApiError(code)
 
     # --- deleted topics ------------------------------------------------------------------------
 
@@ -297,7 +218,3 @@ class ShareGroups:
 def _place(shared: SharedPartition) -> SharePosition:
     state = shared.shared.partition
     return SharePosition(state.start_offset, shared.source.leader_epoch, shared.lag)
-
-
-def _ignore(_: ErrorCode) -> None:
-    """No request waits for it."""

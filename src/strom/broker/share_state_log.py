@@ -5,7 +5,7 @@ before it, so the log before the oldest snapshot is deleted from time to time.
 """
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
@@ -15,7 +15,6 @@ from strom.coordination.groups.share.partitions.records import ShareKey, ShareRe
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import MIB
 from strom.model.topics import SHARE_STATE_TOPIC
-from strom.wire.kafka.records import Record, build_batch
 
 CLOSED_FROM_BYTES = MIB
 """A segment of this size is closed when the log is pruned: only closed segments are deleted, and
@@ -66,13 +65,21 @@ class ShareStateLog:
 
     def append(self, key: ShareKey, record: ShareRecord) -> int:
         """Append a record; returns its offset. Use `on_durable` to wait for the disk."""
-        now_ms = self._broker.clock.now_ms()
-        batch = build_batch([Record(0, now_ms, *encode(record))])
+        batch = self._topic.batch_of([encode(record)])
         return self._topic.append(self.partition_of(key), batch).last_offset
 
     def on_durable(self, key: ShareKey, callback: Callable[[ErrorCode], None]) -> None:
         """Call back when everything appended so far to this partition is durable."""
         self._topic.on_durable(self.partition_of(key), callback)
+
+    async def wait_until_durable(self, keys: Iterable[ShareKey]) -> None:
+        """Return when everything appended so far to these partitions is durable; ApiError if it cannot
+        be.
+        """
+        for key in keys:
+            code = await self._topic.wait_until_durable(self.partition_of(key))
+            if code is not ErrorCode.NONE:
+                raise ApiError(code)
 
     @property
     def record_count(self) -> int:

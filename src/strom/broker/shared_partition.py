@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple
 
 from strom.broker.partition import Partition, RecordsWaiter
-from strom.broker.share_state_log import ShareStateLog
+from strom.broker.share_context import OnDone, SharePartitionContext, ignore_result
 from strom.coordination.groups.share.partitions.acquisition import (
     Acquired,
     AcquireLimits,
@@ -15,12 +15,10 @@ from strom.coordination.groups.share.partitions.records import ShareSnapshot, Sh
 from strom.coordination.groups.share.partitions.share_partition import (
     NOT_BEGUN,
     Acknowledgement,
-    DeadRecords,
     Rules,
     StateChanges,
 )
 from strom.coordination.groups.share.partitions.share_states import SharedState
-from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.share_settings import EARLIEST, READ_COMMITTED
@@ -34,28 +32,6 @@ MOST_JUNK_BYTES = 64 * 1024
 """The limit of bytes between acquired batches that are sent along."""
 MOST_SEGMENTS = 16
 """The limit of bytes scanned for one response, among markers and aborted records."""
-
-OnDone: TypeAlias = Callable[[ErrorCode], None]
-
-
-class SharePartitionContext(Protocol):
-    """What all share partitions of a broker share."""
-
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    state_log: ShareStateLog
-
-    def settings_of(self, group: str) -> GroupSettings:
-        """The effective settings of a group."""
-        ...
-
-    def most_updates(self) -> int:
-        """After how many updates a snapshot is due."""
-        ...
-
-    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: OnDone) -> None:
-        """Write dead records to the dead letter topic, archive them, then call `done`."""
-        ...
 
 
 class AcquiredBatches(NamedTuple):
@@ -92,14 +68,7 @@ class SharedPartition:
         return self._context.settings_of(self.shared.key.group)
 
     def rules(self) -> Rules:
-        settings = self.settings()
-        return Rules(
-            delivery_limit=settings.share_delivery_count_limit,
-            max_in_flight=settings.share_partition_max_record_locks,
-            lock_ms=settings.share_record_lock_duration_ms,
-            buries=bool(settings.dead_letter_topic),
-            renews=settings.share_renew_acknowledge_enable,
-        )
+        return self._context.rules_of(self.shared.key.group)
 
     # --- fetching ------------------------------------------------------------------------------
 
@@ -134,7 +103,14 @@ class SharedPartition:
             if offset is None:
                 break
             taking = Acquisition(state, member, limits, rules, self._now_ms())
-            first, length = self._offer_batches(taking, offset, max_bytes, at_least_one)
+            first, length = _offer_batches(
+                self.log,
+                taking,
+                offset,
+                min(max_bytes, MOST_BYTES),
+                at_least_one=at_least_one,
+                committed_only=self._committed_only(),
+            )
             acquired = taking.finish()
             if first is not None:
                 self._watch_locks(rules.lock_ms)
@@ -146,46 +122,8 @@ class SharedPartition:
                 break
         return NOTHING
 
-    def _offer_batches(
-        self, taking: Acquisition, offset: int, max_bytes: int, at_least_one: bool
-    ) -> tuple[BatchHeader | None, int]:
-        """Offer batches until enough is acquired; returns the first one and the bytes up to the last."""
-        most = min(max_bytes, MOST_BYTES)
-        first, length, junk = None, 0, 0
-        is_aborted = self._aborted_from(offset)
-        for header in self.log.headers_from(offset, committed_only=self._committed_only()):
-            size = header.size_bytes
-            if length + junk + size > most and (first is not None or not at_least_one):
-                break
-            holds_records = header.record_count > 0 and not header.is_control
-            if is_aborted is not None and header.is_transactional:
-                holds_records = holds_records and not is_aborted(header)
-            taken = taking.offer(
-                header.base_offset, header.last_offset, holds_records=holds_records
-            )
-            if taken:
-                first = first or header
-                length += junk + size
-                junk = 0
-            elif first is not None:
-                junk += size
-            if taking.is_full or junk > MOST_JUNK_BYTES:
-                break
-        return first, length
-
     def _committed_only(self) -> bool:
         return self.settings().share_isolation_level == READ_COMMITTED
-
-    def _aborted_from(self, offset: int) -> Callable[[BatchHeader], bool] | None:
-        """Whether a batch belongs to an aborted transaction; None with read_uncommitted."""
-        if not self._committed_only():
-            return None
-        aborted = self.log.aborted_between(offset, self.log.last_stable_offset)
-        return lambda batch: any(
-            one.producer_id == batch.producer_id
-            and one.first_offset <= batch.base_offset <= one.last_offset
-            for one in aborted
-        )
 
     def _follow_log(self) -> None:
         """Initialize the start offset by the group's settings, and follow the log start and end."""
@@ -193,20 +131,9 @@ class SharedPartition:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         state = self.shared.partition
         if state.start_offset == NOT_BEGUN:
-            state.begin_at(self._first_offset())
+            state.begin_at(_first_offset(self.log, self.settings(), self._context.clock.now_ms()))
             self._append(StateChanges())  # otherwise the group could start elsewhere after a crash
         state.on_log_changed(self.log.start_offset, self.log.end_offset)
-
-    def _first_offset(self) -> int:
-        settings = self.settings()
-        if settings.share_auto_offset_reset == EARLIEST:
-            return self.log.start_offset
-        age_ms = settings.reset_age_ms
-        if age_ms is not None:
-            found = self.log.find_timestamp(self._context.clock.now_ms() - age_ms)
-            if found is not None:
-                return found.offset
-        return self.log.high_watermark
 
     # --- acknowledging -------------------------------------------------------------------------
 
@@ -223,7 +150,7 @@ class SharedPartition:
 
     def release(self, member: str) -> None:
         """Release all records of a member."""
-        self.write(self.shared.partition.release(member, self.rules()), _ignore_result)
+        self.write(self.shared.partition.release(member, self.rules()), ignore_result)
 
     def write(self, changes: StateChanges, done: OnDone) -> None:
         """Write the changes and dead letters, then call `done`."""
@@ -241,23 +168,23 @@ class SharedPartition:
         self.wake()
 
     def _append(self, changes: StateChanges) -> None:
-        record = self.shared.record_of(
-            changes,
-            now_ms=self._context.clock.now_ms(),
-            leader_epoch=self.source.leader_epoch,
-            most_updates=self._context.most_updates(),
+        self._append_record(
+            self.shared.record_of(
+                changes,
+                now_ms=self._context.clock.now_ms(),
+                leader_epoch=self.source.leader_epoch,
+                most_updates=self._context.most_updates(),
+            )
         )
-        self.append_record(record)
 
     def append_snapshot(self) -> None:
-        self.append_record(
+        self._append_record(
             self.shared.snapshot(
                 now_ms=self._context.clock.now_ms(), leader_epoch=self.source.leader_epoch
             )
         )
 
-    def append_record(self, record: ShareSnapshot | ShareUpdate) -> None:
-        """Append a record of the current state."""
+    def _append_record(self, record: ShareSnapshot | ShareUpdate) -> None:
         self.shared.on_written(record, self._context.state_log.append(self.shared.key, record))
 
     # --- locks ---------------------------------------------------------------------------------
@@ -274,7 +201,7 @@ class SharedPartition:
         if self.source.deleted:
             return
         now_ms = self._now_ms()
-        self.write(self.shared.partition.on_lock_timeout(now_ms, self.rules()), _ignore_result)
+        self.write(self.shared.partition.on_lock_timeout(now_ms, self.rules()), ignore_result)
         deadline_ms = self.shared.partition.next_deadline_ms()
         if deadline_ms is not None:
             self._watch_locks(max(1, deadline_ms - now_ms))
@@ -302,5 +229,54 @@ class SharedPartition:
             waiter.partition_changed()
 
 
-def _ignore_result(_: ErrorCode) -> None:
-    """No request waits for the result."""
+def _offer_batches(
+    log: Log,
+    taking: Acquisition,
+    offset: int,
+    max_bytes: int,
+    *,
+    at_least_one: bool,
+    committed_only: bool,
+) -> tuple[BatchHeader | None, int]:
+    """Offer batches until enough is acquired; returns the first one and the bytes up to the last."""
+    first, length, junk = None, 0, 0
+    is_aborted = _aborted_from(log, offset) if committed_only else None
+    for header in log.headers_from(offset, committed_only=committed_only):
+        size = header.size_bytes
+        if length + junk + size > max_bytes and (first is not None or not at_least_one):
+            break
+        holds_records = header.record_count > 0 and not header.is_control
+        if is_aborted is not None and header.is_transactional:
+            holds_records = holds_records and not is_aborted(header)
+        taken = taking.offer(header.base_offset, header.last_offset, holds_records=holds_records)
+        if taken:
+            first = first or header
+            length += junk + size
+            junk = 0
+        elif first is not None:
+            junk += size
+        if taking.is_full or junk > MOST_JUNK_BYTES:
+            break
+    return first, length
+
+
+def _aborted_from(log: Log, offset: int) -> Callable[[BatchHeader], bool]:
+    """Whether a batch belongs to an aborted transaction."""
+    aborted = log.aborted_between(offset, log.last_stable_offset)
+    return lambda batch: any(
+        one.producer_id == batch.producer_id
+        and one.first_offset <= batch.base_offset <= one.last_offset
+        for one in aborted
+    )
+
+
+def _first_offset(log: Log, settings: GroupSettings, now_ms: int) -> int:
+    """Where a group begins that has no start offset yet."""
+    if settings.share_auto_offset_reset == EARLIEST:
+        return log.start_offset
+    age_ms = settings.reset_age_ms
+    if age_ms is not None:
+        found = log.find_timestamp(now_ms - age_ms)
+        if found is not None:
+            return found.offset
+    return log.high_watermark

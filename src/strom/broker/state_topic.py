@@ -8,14 +8,15 @@ partition that cannot be read to its end is not served, because a part of it wou
 import asyncio
 import logging
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, Self, TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed, last_batches_of
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.storage.log import Appended
+from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class StateTopic:
         self._creating = asyncio.Lock()
         self._unreadable: set[Partition] = set()
         self._last_appended: dict[Partition, Appended] = {}
+        self.is_stopped = False
 
     # --- lifecycle -----------------------------------------------------------------------------
 
@@ -78,6 +80,10 @@ class StateTopic:
         """Whether all partitions could be read."""
         return not self._unreadable
 
+    def stop(self) -> None:
+        """Serve no partition any more; what was appended still becomes durable."""
+        self.is_stopped = True
+
     def forget(self) -> None:
         self._unreadable.clear()
         self._last_appended.clear()
@@ -87,7 +93,7 @@ class StateTopic:
     def partition_of(self, key: str) -> Partition:
         """The partition of a key's records; NOT_COORDINATOR while it is not available."""
         hosted = self._broker.find_topic(self.name)
-        if hosted is None:
+        if hosted is None or self.is_stopped:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         partition = hosted.partitions[java_hash(key) % len(hosted.partitions)]
         if partition in self._unreadable or partition.log.quarantined:
@@ -104,6 +110,19 @@ class StateTopic:
         self._last_appended[partition] = appended
         return appended
 
+    def batch_of(
+        self, encoded: Iterable[tuple[bytes, bytes | None]], producer: tuple[int, int] | None = None
+    ) -> bytearray:
+        """A batch of keys and values, if wanted in the transaction of a producer (its id and epoch)."""
+        now_ms = self._broker.clock.now_ms()
+        records = [Record(index, now_ms, *one) for index, one in enumerate(encoded)]
+        if producer is None:
+            return build_batch(records)
+        producer_id, epoch = producer
+        return build_batch(
+            records, producer_id=producer_id, producer_epoch=epoch, transactional=True
+        )
+
     def is_durable(self, partition: Partition) -> bool:
         """Whether everything appended so far is durable."""
         last = self._last_appended.get(partition)
@@ -118,6 +137,12 @@ class StateTopic:
             partition.on_durable(last, callback)
             partition.sync_soon()
 
+    async def wait_until_durable(self, partition: Partition) -> ErrorCode:
+        """Return when everything appended so far is durable, or the error if it cannot be."""
+        code: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.on_durable(partition, code.set_result)
+        return await code
+
 
 _TOLD_AS = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
@@ -130,6 +155,23 @@ _TOLD_AS = {
 def to_client_error(code: ErrorCode) -> ErrorCode:
     """The error for clients when the coordinator's log cannot be written, as in Kafka."""
     return _TOLD_AS.get(code, code)
+
+
+class _Response(Protocol):
+    def with_error(self, code: ErrorCode) -> Self: ...
+
+
+R = TypeVar("R", bound=_Response)
+
+
+def respond(
+    responses: Iterable[tuple["asyncio.Future[R]", R]], code: ErrorCode = ErrorCode.NONE
+) -> None:
+    """Send the responses of a coordinator, or with an error code the error instead."""
+    for ticket, response in responses:
+        if not ticket.done():
+            failed = code is not ErrorCode.NONE
+            ticket.set_result(response.with_error(to_client_error(code)) if failed else response)
 
 
 def java_hash(text: str) -> int:

@@ -12,34 +12,30 @@ hold batches of a transaction that the coordinator does not know. They were neve
 """
 
 import asyncio
+import dataclasses
 import logging
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
-from strom.broker.markers import MarkerWriter
+from strom.broker.markers import RETRY_S, MarkerWriter
 from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed
-from strom.broker.state_topic import StateTopic, to_client_error
-from strom.coordination.transactions.commands import AddPartitions, TransactionCommand
+from strom.broker.state_topic import StateTopic, respond, to_client_error
+from strom.coordination.transactions.commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    TransactionCommand,
+)
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
 from strom.coordination.transactions.outcome import TransactionOutcome, TransactionResponse
-from strom.coordination.transactions.records import (
-    NO_EPOCH,
-    TransactionRecord,
-    decode,
-    encode,
-)
+from strom.coordination.transactions.records import TransactionRecord, decode, encode
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.storage.producer_state import ProducerInfo
-from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
-
-RETRY_S = 1.0
-"""The retry interval after a temporary failure, such as a full disk."""
 
 
 class Transactions:
@@ -51,7 +47,7 @@ class Transactions:
         self.markers = MarkerWriter(broker, groups, self._loop)
         self._waiting: set[asyncio.Future[TransactionResponse]] = set()
         settings = broker.settings
-        self._topic = StateTopic(
+        self.topic = StateTopic(
             broker,
             TRANSACTION_STATE_TOPIC,
             settings.transaction_topic_num_partitions,
@@ -63,7 +59,6 @@ class Transactions:
         )
         self._same_epoch_next: dict[str, Appended] = {}
         """Ends after which a client keeps its epoch, until they are durable."""
-        self._stopped = False
         self.ended = {"commit": 0, "abort": 0}
         """How many transactions have ended since the broker started, for metrics."""
         self.timed_out = 0
@@ -73,23 +68,19 @@ class Transactions:
 
     def load(self) -> None:
         """Restore all transactional ids from the log, and complete ending transactions."""
-        for _, records in self._topic.read(_decoded, lambda _: True):
+        for _, records in self.topic.read(_decoded, lambda _: True):
             for record in records:
                 self._coordinator.replay(record)
-        if self._topic.is_complete:
-            self._abort_orphans()
+        if self.topic.is_complete:
+            self.markers.abort_orphans(self._coordinator.open_partitions())
         for outcome in self._coordinator.resume():
             self._carry_out(outcome)
 
     def stop(self) -> None:
         """Fail all waiting requests; the next start completes ending transactions."""
-        self._stopped = True
+        self.topic.stop()
         self.markers.stop()
         self._fail_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    async def ensure_topic(self) -> None:
-        """Create `__transaction_state` unless it exists."""
-        await self._topic.ensure()
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -98,7 +89,7 @@ class Transactions:
         ticket: asyncio.Future[TransactionResponse] = self._loop.create_future()
         try:
             if command.transactional_id:
-                self._partition_of(command.transactional_id)
+                self.topic.partition_of(command.transactional_id)
         except ApiError as error:
             ticket.set_result(TransactionResponse(code=error.code))
             return ticket
@@ -120,7 +111,7 @@ class Transactions:
 
         The partition is added at once, but the write may be acknowledged only `on_durable`.
         """
-        home = self._partition_of(transactional_id)
+        home = self.topic.partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
         is_new = code is ErrorCode.TRANSACTION_ABORTABLE
         if code is ErrorCode.NONE or (is_new and adds):
@@ -152,26 +143,25 @@ class Transactions:
 
     def is_durable(self, transactional_id: str) -> bool:
         """Whether all records of a transactional id are durable."""
-        return self._topic.is_durable(self._partition_of(transactional_id))
+        return self.topic.is_durable(self.topic.partition_of(transactional_id))
 
     def on_durable(self, transactional_id: str, callback: OnDurable) -> None:
         """Call back when all records of a transactional id are durable, or with the error if they
         cannot be.
         """
-        self._topic.on_durable(self._partition_of(transactional_id), callback)
+        self.topic.on_durable(self.topic.partition_of(transactional_id), callback)
 
     def look(self) -> TransactionCoordinator:
         return self._coordinator
 
-    def check_serving(self, transactional_id: str) -> None:
-        """Raise NOT_COORDINATOR unless this broker can serve the transactional id."""
-        self._partition_of(transactional_id)
-
-    async def new_producer_id(self, command: TransactionCommand) -> int | None:
-        """An unused producer id, if the command needs one."""
-        if not self._coordinator.needs_producer_id(command):
-            return None
-        return await self._broker.next_producer_id()
+    async def submit_with_new_id(
+        self, command: InitProducer | EndTransaction
+    ) -> TransactionResponse:
+        """Run a command with an unused producer id if it needs one; ApiError if there is none."""
+        if self._coordinator.needs_producer_id(command):
+            fresh = await self._broker.next_producer_id()
+            command = dataclasses.replace(command, new_producer_id=fresh)
+        return await self.submit(command)
 
     # --- background work -----------------------------------------------------------------------
 
@@ -189,27 +179,21 @@ class Transactions:
 
     # --- outcomes ------------------------------------------------------------------------------
 
-    def _partition_of(self, transactional_id: str) -> Partition:
-        """The partition of its records; NOT_COORDINATOR while it is not available."""
-        if self._stopped:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return self._topic.partition_of(transactional_id)
-
     def _carry_out(self, outcome: TransactionOutcome) -> None:
         try:
             if not outcome.records and outcome.markers is None:
-                _respond(outcome.responses)
+                respond(outcome.responses)
                 return
-            partition = self._partition_of(outcome.transactional_id)
+            partition = self.topic.partition_of(outcome.transactional_id)
             appended = self._write(partition, outcome.records)
         except ApiError as error:
             self._not_written(outcome, error)
             return
         if outcome.is_durable:
             self._note_end(outcome, appended)
-            _respond(outcome.responses)
+            respond(outcome.responses)
         else:
-            self._topic.on_durable(
+            self.topic.on_durable(
                 partition, lambda code: self._is_written(partition, outcome, code)
             )
 
@@ -226,9 +210,9 @@ class Transactions:
         self, partition: Partition, outcome: TransactionOutcome, code: ErrorCode
     ) -> None:
         """Continue when the records are durable; with an error code, retry an end."""
-        _respond(outcome.responses, code)
+        respond(outcome.responses, code)
         markers = outcome.markers
-        if markers is None or self._stopped:
+        if markers is None or self.topic.is_stopped:
             return
         if code is ErrorCode.NONE:
             self.markers.write(markers, partition, lambda: self._complete(markers.transactional_id))
@@ -236,7 +220,7 @@ class Transactions:
             again = TransactionOutcome(outcome.transactional_id, markers=markers)
             self._loop.call_later(
                 RETRY_S,
-                self._topic.on_durable,
+                self.topic.on_durable,
                 partition,
                 lambda code: self._is_written(partition, again, code),
             )
@@ -250,76 +234,31 @@ class Transactions:
     def _not_written(self, outcome: TransactionOutcome, error: ApiError) -> None:
         name = outcome.transactional_id
         log.warning("A change to transaction %r was not written: %s", name, error)
-        _respond(outcome.responses, error.code)
+        respond(outcome.responses, error.code)
         if outcome.is_durable:
-            if not self._stopped:
+            if not self.topic.is_stopped:
                 self._loop.call_later(RETRY_S, self._complete, name)
             return
         refused = TransactionResponse(code=to_client_error(error.code))
-        _respond([(ticket, refused) for ticket in self._coordinator.abandon(name)])
+        respond([(ticket, refused) for ticket in self._coordinator.abandon(name)])
 
     def _write(self, partition: Partition, records: list[TransactionRecord]) -> Appended | None:
         if not records:
             return None
-        now_ms = self._broker.clock.now_ms()
-        batch = build_batch(
-            [
-                Record(index, now_ms, key, value)
-                for index, (key, value) in enumerate(map(encode, records))
-            ]
-        )
-        appended = self._topic.append(partition, batch)
+        appended = self.topic.append(partition, self.topic.batch_of(map(encode, records)))
         for record in records:
             self._coordinator.replay(record)
         return appended
 
     def _fail_waiting(self, code: ErrorCode) -> None:
-        _respond([(ticket, TransactionResponse(code=code)) for ticket in list(self._waiting)])
+        respond([(ticket, TransactionResponse(code=code)) for ticket in list(self._waiting)])
 
     def _on_topic_deleted(self, topic: str) -> None:
         if topic == TRANSACTION_STATE_TOPIC:
             self._coordinator = TransactionCoordinator(self._broker.settings)
-            self._topic.forget()
+            self.topic.forget()
             self._same_epoch_next.clear()
             self._fail_waiting(ErrorCode.NOT_COORDINATOR)
-
-    def _abort_orphans(self) -> None:
-        """Abort open transactions that the coordinator does not know (see above)."""
-        known = self._coordinator.open_partitions()
-        for partition in self._broker.all_partitions():
-            if partition.log.quarantined or not partition.log.has_open_transactions:
-                continue
-            name = partition.log.partition
-            for producer in partition.log.producers():
-                if producer.transaction_first_offset is None:
-                    continue
-                if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
-                    log.warning(
-                        "An open transaction in %s that the coordinator does not know is aborted",
-                        name,
-                    )
-                    self._abort_orphan(partition, producer)
-
-    def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
-        if producer not in partition.log.producers():
-            return  # it has ended meanwhile
-        try:
-            self.markers.abort_orphan(partition, producer)
-        except ApiError as error:
-            log.warning(
-                "The abort marker of %s will be retried: %s", partition.log.partition, error
-            )
-            self.markers.retry_later(lambda: self._abort_orphan(partition, producer))
-
-
-def _respond(
-    responses: list[tuple["asyncio.Future[TransactionResponse]", TransactionResponse]],
-    code: ErrorCode = ErrorCode.NONE,
-) -> None:
-    for ticket, response in responses:
-        if not ticket.done():
-            failed = code is not ErrorCode.NONE
-            ticket.set_result(response.with_error(to_client_error(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> list[TransactionRecord]:

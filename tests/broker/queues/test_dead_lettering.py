@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from strom.broker import share_groups
+from strom.broker import share_context
 from strom.broker.replaying import records_of
 from strom.coordination.groups.share.partitions.acquisition import Acquired
 from strom.coordination.groups.share.partitions.ranges import RecordState
@@ -201,7 +201,7 @@ def test_a_crash_before_it_is_archived_may_copy_twice_but_never_loses_it():
 
 
 def test_a_topic_that_cannot_be_written_keeps_the_record(monkeypatch):
-    monkeypatch.setattr(share_groups, "BURY_RETRY", RetryPolicy(0.05, 0.05))
+    monkeypatch.setattr(share_context, "BURY_RETRY", RetryPolicy(0.05, 0.05))
 
     async def test():
         files = MemoryFiles()

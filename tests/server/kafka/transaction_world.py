@@ -120,8 +120,8 @@ class World:
 
     async def create_topics(self) -> None:
         """All topics that a schedule uses."""
-        await self.groups.ensure_topic()
-        await self.transactions.ensure_topic()
+        await self.groups.topic.ensure()
+        await self.transactions.topic.ensure()
         await self.broker.create_topic(INPUT, 1, {})
         await self.broker.create_topic(OUTPUT, OUTPUT_PARTITIONS, {})
 

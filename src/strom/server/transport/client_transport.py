@@ -14,6 +14,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
+from strom.server.transport.pool_share import PoolShare
 from strom.storage.region import Region
 from strom.wire.kafka.batch import Buffer
 
@@ -90,9 +91,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         self._socket: asyncio.Transport | None = None
         self.outgoing: deque[Part] = deque()
         """Parts that wait for the socket to accept bytes again."""
-        self._unsent = 0
-        """Bytes that count in the memory pool because the socket does not accept them."""
-        self._awaits_pool = False
+        self._pool_share = PoolShare(listener.memory, listener.loop, self._on_pool_freed)
         self._linger: asyncio.TimerHandle | None = None
 
     # --- the event loop's calls ----------------------------------------------------------------
@@ -121,9 +120,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if self._linger is not None:
             self._linger.cancel()
         self.outgoing.clear()
-        if self._awaits_pool:
-            self._listener.memory.forget(self._pool_freed)
-        self._give_back_unsent()
+        self._pool_share.close()
         self._listener.forget(self.handler)
         self.handler.on_disconnected()
 
@@ -149,7 +146,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     def resume_writing(self) -> None:
         """The socket accepts bytes again."""
         self.is_write_paused = False
-        self._give_back_unsent()
+        self._pool_share.give_back()
         self.handler.on_write_resumed()
 
     # --- reading -------------------------------------------------------------------------------
@@ -180,14 +177,14 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     @property
     def is_pool_exhausted(self) -> bool:
         """Whether the bytes that all clients of the listener have not read exceed its memory pool."""
-        return not self._listener.memory.free
+        return self._pool_share.is_exhausted
 
     def write(self, data: bytes) -> None:
         """Send bytes now, or as soon as the socket accepts them; file regions go through `send`."""
         if self.is_open and self._socket is not None:
             self._socket.write(data)
             if self.is_write_paused:
-                self._count_unsent()
+                self._pool_share.count(self.unsent_bytes)
 
     def send(self, parts: list[Part]) -> None:
         """Send parts in order, after what is queued, as far as the socket accepts them."""
@@ -202,7 +199,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             else:
                 self._send_buffers(self._socket)
         if self.is_write_paused:
-            self._count_unsent()
+            self._pool_share.count(self.unsent_bytes)
 
     def _send_buffers(self, socket: asyncio.Transport) -> None:
         buffers: list[Buffer] = []
@@ -227,30 +224,12 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if not len(region):
             self.outgoing.popleft()
 
-    def _count_unsent(self) -> None:
-        unsent = self.unsent_bytes
-        if unsent > self._unsent:
-            self._listener.memory.force_take(unsent - self._unsent)
-            self._unsent = unsent
-
-    def _give_back_unsent(self) -> None:
-        unsent, self._unsent = self._unsent, 0
-        if unsent:
-            self._listener.memory.give(unsent)
-
     def await_pool(self) -> None:
         """Call `on_write_resumed` also when other clients have freed memory of the exhausted pool."""
-        if not self._awaits_pool and self.is_open:
-            self._awaits_pool = True
-            self._listener.memory.wait(1, self._pool_freed)
+        if self.is_open:
+            self._pool_share.wait()
 
-    def _pool_freed(self) -> None:
-        # In a turn of its own: this is called while another connection is at work.
-        self._listener.loop.call_soon(self._resume_after_pool)
-
-    def _resume_after_pool(self) -> None:
-        self._awaits_pool = False
-        self._listener.memory.give(1)
+    def _on_pool_freed(self) -> None:
         if self.is_open:
             self.handler.on_write_resumed()
 

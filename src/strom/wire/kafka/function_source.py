@@ -32,7 +32,7 @@ class FunctionSource(ABC):
 
     @abstractmethod
     def text(self) -> str:
-        """The whole source."""
+        """The source, which the generator emits when this is called."""
 
     @abstractmethod
     def flush(self) -> None:

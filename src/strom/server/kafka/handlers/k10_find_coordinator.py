@@ -59,8 +59,8 @@ async def find_coordinator(
 
 async def _ensure_topic(key_type: int, context: Context) -> None:
     if key_type == GROUP:
-        await context.groups.ensure_topic()
+        await context.groups.topic.ensure()
     elif key_type == TRANSACTION:
-        await context.transactions.ensure_topic()
+        await context.transactions.topic.ensure()
     else:
         await context.shares.state_log.ensure_topic()

@@ -7,8 +7,6 @@ id and epoch of the caller (KIP-360), 4 PRODUCER_FENCED. Version 6, for two-phas
 not advertised, as in Kafka.
 """
 
-import dataclasses
-
 from strom.coordination.transactions.commands import InitProducer
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
@@ -53,9 +51,7 @@ async def _for_transactions(
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    fresh = await context.transactions.new_producer_id(command)
-    command = dataclasses.replace(command, new_producer_id=fresh)
-    answer = await context.transactions.submit(command)
+    answer = await context.transactions.submit_with_new_id(command)
     code = answer.code
     if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -83,7 +83,7 @@ def _verify(
     try:
         if not name:
             return ErrorCode.INVALID_REQUEST
-        context.transactions.check_serving(name)
+        context.transactions.topic.partition_of(name)  # NOT_COORDINATOR unless it is served
     except ApiError as error:
         return error.code
     return context.transactions.look().check_part_of(

@@ -26,7 +26,7 @@ async def add_offsets_to_txn(
 ) -> AddOffsetsToTxnResponse:
     """Add the partition that holds the group's offsets."""
     try:
-        await context.groups.ensure_topic()
+        await context.groups.topic.ensure()
         partition = context.groups.offsets_partition(request.group_id)
     except ApiError:
         return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)

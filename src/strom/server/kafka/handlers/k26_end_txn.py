@@ -6,8 +6,6 @@ decision; its clients may have to retry.) Versions: 2 PRODUCER_FENCED, 5 the res
 (KIP-890), so that no late batch becomes part of the next transaction.
 """
 
-import dataclasses
-
 from strom.coordination.transactions.commands import EndTransaction
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
@@ -28,11 +26,9 @@ async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
         bumps_epoch=context.version >= FIRST_VERSION_THAT_BUMPS,
     )
     try:
-        fresh = await context.transactions.new_producer_id(command)
+        answer = await context.transactions.submit_with_new_id(command)
     except ApiError as error:
         return EndTxnResponse(error_code=error.code)
-    command = dataclasses.replace(command, new_producer_id=fresh)
-    answer = await context.transactions.submit(command)
     code = answer.code
     if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -23,7 +23,7 @@ def _describe(name: str, context: Context) -> TransactionState:
     try:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        context.transactions.check_serving(name)
+        context.transactions.topic.partition_of(name)  # NOT_COORDINATOR unless it is served
     except ApiError as error:
         return TransactionState(transactional_id=name, error_code=error.code)
     known = context.transactions.look().find(name)

@@ -191,7 +191,7 @@ def _response(
         if topic is None:
             topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
         topic.partitions.append(data)
-    settings = context.shares.settings_of(session.key.group)
+    settings = context.shares.context.settings_of(session.key.group)
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=settings.share_record_lock_duration_ms,
         responses=list(topics.values()),

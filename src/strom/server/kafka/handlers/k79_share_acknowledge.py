@@ -73,7 +73,7 @@ def _response(
                 partition_index=index, error_code=result.code, error_message=result.message
             )
         )
-    settings = context.shares.settings_of(session.key.group)
+    settings = context.shares.context.settings_of(session.key.group)
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=settings.share_record_lock_duration_ms,
         responses=list(topics.values()),

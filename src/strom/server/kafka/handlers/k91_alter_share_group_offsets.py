@@ -41,7 +41,7 @@ async def alter_share_group_offsets(
                     offsets[facts.id, one.partition_index] = one.start_offset
     try:
         await context.shares.state_log.ensure_topic()
-        await context.groups.ensure_topic()
+        await context.groups.topic.ensure()
         answered = await context.groups.submit(
             AddShareTopics(group=request.group_id, topics=tuple(known))
         )
