@@ -80,7 +80,8 @@ class Publication:
         With `may_be_gone`, a named table may have been dropped while its changes are still in the
         slot.
         """
-        there = [_Table(TableId(schema, name), *kind) for schema, name, *kind in self._there()]
+        rows = self._database.read(_TABLES)
+        there = [_Table(TableId(schema, name), *kind) for schema, name, *kind in rows]
         published = self._published(there)
         for pattern in self._settings.include_patterns:
             is_gone = may_be_gone and not any(matches(pattern, one.id) for one in there)
@@ -115,7 +116,7 @@ class Publication:
                 f"CREATE PUBLICATION {quoted} FOR TABLE {names} "
                 "WITH (publish_via_partition_root = true)"
             )
-        elif set(self._names(_PUBLISHED)) != set(tables):
+        elif set(self._published_names()) != set(tables):
             self._database.execute(f"ALTER PUBLICATION {quoted} SET TABLE {names}")
 
     def parts(self) -> dict[TableId, PublishedPart]:
@@ -129,7 +130,7 @@ class Publication:
         """All names that changes can have in the publication, or in the one to be created."""
         mode, via_root = self._settings.publication_mode, self._via_root()
         if via_root is not None and mode != "filtered":
-            return [table for table in self._names(_PUBLISHED) if table.name != POSITIONS]
+            return [table for table in self._published_names() if table.name != POSITIONS]
         if via_root is False:
             return [one.id for one in there if not one.is_partitioned]
         return [one.id for one in there if not one.is_partition]
@@ -176,8 +177,5 @@ class Publication:
         rows = self._database.read(_VIA_ROOT, (self._name,))
         return bool(rows[0][0]) if rows else None
 
-    def _names(self, query: str) -> list[TableId]:
-        return [TableId(*row) for row in self._database.read(query, (self._name,))]
-
-    def _there(self) -> list[tuple[str, str, bool, bool]]:
-        return [tuple(row) for row in self._database.read(_TABLES)]
+    def _published_names(self) -> list[TableId]:
+        return [TableId(*row) for row in self._database.read(_PUBLISHED, (self._name,))]

@@ -61,6 +61,30 @@ _HEARTBEAT_KEY: Final = struct(
 )
 
 
+class Heartbeats:
+    """Heartbeat records, which store the position while no followed row changes."""
+
+    def __init__(self, settings: PostgresChangesSettings) -> None:
+        self._interval_s = settings.heartbeat_ms / 1000
+        self._topic = f"{settings.heartbeat_prefix}.{settings.topic_prefix}"
+        self._key = {"serverName": settings.topic_prefix}
+        self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether to send one now; the next one is due after the interval."""
+        now = time.monotonic()
+        if not self._interval_s or now - self._last < self._interval_s:
+            return False
+        self._last = now
+        return True
+
+    def record(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> SourceRecord:
+        value = {"ts_ms": _now_ms()}
+        return SourceRecord(
+            partition, offset, self._topic, value, _HEARTBEAT, self._key, _HEARTBEAT_KEY
+        )
+
+
 class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def __init__(self, settings: PostgresChangesSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
@@ -91,7 +115,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         """When the current transaction was committed."""
         self._held: SourceRecord | None = None
         """The last record of an open transaction: its offset depends on whether a commit follows."""
-        self._last_status = self._last_heartbeat = time.monotonic()
+        self._last_status = time.monotonic()
+        self._heartbeats = Heartbeats(settings)
 
     def start(self) -> None:
         """Connect, and continue at the stored position."""
@@ -344,8 +369,9 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         if is_new and self._is_idle and not records:
             self._progress.advance(piece.end)
             self._keys.passed(piece.end)
-            if self._heartbeat_is_due():
-                records.append(self._heartbeat(piece.end))
+            if self._heartbeats.is_due():
+                offset = self._offset(Position(piece.end))
+                records.append(self._heartbeats.record(self._partition, offset))
             elif not self.settings.heartbeat_ms or piece.wants_reply:
                 self._idle_lsn = piece.end
                 # A server that shuts down requests replies until all of its WAL is confirmed: it
@@ -353,25 +379,6 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 self._idle_is_requested |= piece.wants_reply
         if piece.wants_reply:
             self._send_status()
-
-    def _heartbeat_is_due(self) -> bool:
-        interval = self.settings.heartbeat_ms / 1000
-        now = time.monotonic()
-        if not interval or now - self._last_heartbeat < interval:
-            return False
-        self._last_heartbeat = now
-        return True
-
-    def _heartbeat(self, lsn: int) -> SourceRecord:
-        return SourceRecord(
-            self._partition,
-            self._offset(Position(lsn)),
-            f"{self.settings.heartbeat_prefix}.{self.settings.topic_prefix}",
-            {"ts_ms": _now_ms()},
-            _HEARTBEAT,
-            {"serverName": self.settings.topic_prefix},
-            _HEARTBEAT_KEY,
-        )
 
     def _send_status_if_due(self) -> None:
         interval = _STATUS_INTERVAL_S
@@ -404,30 +411,27 @@ class PostgresChanges(SourceConnector[PostgresChangesSettings]):
 
     def check(self) -> Mapping[str, str]:
         """Check that the server supports logical replication, and has the tables."""
-        database = Postgres(self.settings.address())
         field = "database.hostname"
         try:
-            database.open()
-            ((level, may),) = database.read(
-                "SELECT current_setting('wal_level'), rolreplication OR rolsuper FROM pg_roles "
-                "WHERE rolname = current_user"
-            )
-            if level != "logical":
-                return {
-                    field: f"The server has wal_level = {level}; set wal_level = logical in "
-                    "postgresql.conf and restart it."
-                }
-            if not may:
-                return {
-                    "database.user": "The user has no REPLICATION attribute: ALTER ROLE "
-                    f'"{self.settings.user}" REPLICATION.'
-                }
-            field = "table.include.list"
-            Publication(database, Catalog(database, self.settings), self.settings).tables()
+            with Postgres(self.settings.address()).connected() as database:
+                ((level, may),) = database.read(
+                    "SELECT current_setting('wal_level'), rolreplication OR rolsuper FROM pg_roles "
+                    "WHERE rolname = current_user"
+                )
+                if level != "logical":
+                    return {
+                        field: f"The server has wal_level = {level}; set wal_level = logical in "
+                        "postgresql.conf and restart it."
+                    }
+                if not may:
+                    return {
+                        "database.user": "The user has no REPLICATION attribute: ALTER ROLE "
+                        f'"{self.settings.user}" REPLICATION.'
+                    }
+                field = "table.include.list"
+                Publication(database, Catalog(database, self.settings), self.settings).tables()
         except RetriableError:
             return {}  # it may be available when the task starts
         except ConnectError as error:
             return {field: str(error)}
-        finally:
-            database.close()
         return {}

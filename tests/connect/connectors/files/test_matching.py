@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from strom.connect.connectors.files import families, source
+from strom.connect.connectors.files import matching, source
 from strom.connect.connectors.files.generations import Generation, Generations
 from strom.connect.connectors.files.source import FileStreamSource
 from strom.testing.connectors import SourceDriver, StoredOffsets
@@ -202,7 +202,7 @@ def test_a_copied_and_cut_file_is_gone_on_with_in_its_copy(folder, restart):
 
 
 def test_a_copy_is_waited_for_until_the_original_is_cut(folder, monkeypatch):
-    monkeypatch.setattr(families, "COPYING_S", 3600)
+    monkeypatch.setattr(matching, "COPYING_S", 3600)
     folder.write("app.log", "one\ntwo\n")
     assert folder.read() == ["one", "two"]
     folder.write("app.log.1", "one\n")  # half of the copy
@@ -215,12 +215,12 @@ def test_a_copy_is_waited_for_until_the_original_is_cut(folder, monkeypatch):
 
 
 def test_a_file_with_the_same_text_is_a_file_of_its_own_after_a_while(folder, monkeypatch):
-    monkeypatch.setattr(families, "COPYING_S", 3600)
+    monkeypatch.setattr(matching, "COPYING_S", 3600)
     folder.write("part", "same\n")
     assert folder.read() == ["same"]
     folder.write("part-1", "same\n")
     assert folder.read() == []
-    monkeypatch.setattr(families, "COPYING_S", -1)
+    monkeypatch.setattr(matching, "COPYING_S", -1)
     assert folder.read() == ["same"]
     folder.restart()
     assert folder.read() == []
