@@ -33,24 +33,26 @@ class JoinGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyncGroup:
-    """Fetch the assignment; the leader submits those of all members."""
+class MemberCommand:
+    """What every command of a member of a generation has."""
 
     group: str
     generation: int
     member: str
     instance: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyncGroup(MemberCommand):
+    """Fetch the assignment; the leader submits those of all members."""
+
     protocol_type: str | None = None
     protocol: str | None = None
     assignments: tuple[tuple[str, bytes], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heartbeat:
-    group: str
-    generation: int
-    member: str
-    instance: str | None = None
+class Heartbeat(MemberCommand):
+    """Renew the session of a member."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,7 @@ class ProducerEpoch(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommitOffsets:
-    group: str
-    generation: int
-    member: str
-    instance: str | None = None
+class CommitOffsets(MemberCommand):
     offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
     knows_missing_groups: bool = True
     """Whether the client understands GROUP_ID_NOT_FOUND."""
