@@ -24,8 +24,9 @@ def test_it_reports_once_after_its_creator_and_everything_expected(outcomes, exp
 
 
 def test_receipts_are_impatient_unless_asked():
-    assert not BatchReceipt(bool).is_patient
-    assert BatchReceipt(bool, is_patient=True).is_patient
+    reported: list[bool] = []
+    assert not BatchReceipt(reported.append).is_patient
+    assert BatchReceipt(reported.append, is_patient=True).is_patient
 
 
 @pytest.mark.parametrize(("durable", "left"), [(True, []), (False, [0])])

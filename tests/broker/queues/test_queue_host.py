@@ -1,6 +1,7 @@
 """Dead letters and timers of queues, without a disk."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +27,8 @@ class Scene:
         self.vhost = VirtualHost("/")
         self.slices = Slices(asyncio.get_running_loop())
         self.due: list[object] = []
-        self.host = QueueHost({"/": self.vhost}, None, self, self.slices, self.clock)
+        bridges, turn = cast("Any", None), cast("Any", self)
+        self.host = QueueHost({"/": self.vhost}, bridges, turn, self.slices, self.clock)
 
     def send_first(self, sender: object) -> None:
         self.due.append(sender)

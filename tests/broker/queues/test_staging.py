@@ -22,7 +22,8 @@ def run(test):
 
 def stage(world, *messages):
     """Staged messages, and what was reported of them."""
-    staged, reported = StagedMessages(world.hub, world.vhost, messages), []
+    reported: list[bool] = []
+    staged = StagedMessages(world.hub, world.vhost, messages)
     staged.write(reported.append)
     return staged, reported
 

@@ -145,7 +145,7 @@ def test_the_client_is_notified_when_the_queue_of_a_consumer_is_deleted():
     async def test(it, queue):
         channel = it.channel()
         consumer = it.consume(channel, queue)
-        sent = []
+        sent: list[object] = []
         channel.send = sent.append
         channel.consumer_cancelled(consumer)
         channel.consumer_cancelled(consumer)
