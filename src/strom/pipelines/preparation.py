@@ -37,12 +37,9 @@ class ProjectPreparation:
     project: Project
     spark: "SparkSession"
     kafka: KafkaLog
+    manifests: Manifests
     masters: dict[str, MasterDataset] = field(default_factory=dict)
     """The archive of each topic; none without batches."""
-
-    @property
-    def manifests(self) -> Manifests:
-        return self.project.manifests
 
     def make_master(self, stream: Stream) -> None:
         """Open the archive of a stream, or create it."""

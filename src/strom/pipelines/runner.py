@@ -59,13 +59,15 @@ class ProjectRunner:
         self.failed: BaseException | None = None
         self.compactions: Counter[str] = Counter()
         """The number of compactions per view in this run."""
-        self._preparation = ProjectPreparation(project, spark, kafka)
-        self.batches = BatchLayer(project, spark, kafka, self._preparation.masters, self.layers)
+        # One for all: each has a cache, which knows of its own changes at once.
+        self._manifests = project.manifests
+        self._preparation = ProjectPreparation(project, spark, kafka, self._manifests)
+        masters = self._preparation.masters
+        self.batches = BatchLayer(project, spark, kafka, self._manifests, masters, self.layers)
         """The batch layer, which runs in mode `lambda` only."""
         self._spark = spark
         self._kafka = kafka
         self._backoff = backoff
-        self._manifests = project.manifests
         self._compactor = Compactor(self._manifests)
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []

@@ -13,6 +13,7 @@ from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
 from strom.pipelines.project import Project
 from strom.pipelines.spark.session import in_pool
+from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +36,7 @@ class BatchLayer:
         project: Project,
         spark: "SparkSession",
         kafka: KafkaLog,
+        manifests: Manifests,
         masters: Mapping[str, MasterDataset],
         layers: Mapping[str, SpeedLayer],
     ) -> None:
@@ -48,7 +50,7 @@ class BatchLayer:
         self._archiver = Archiver(spark, kafka, project.group)
         self._spark = spark
         self._kafka = kafka
-        self._manifests = project.manifests
+        self._manifests = manifests
         self._archive_by = 0.0
 
     def batch_now(self, topic: str) -> int:
