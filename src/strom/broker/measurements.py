@@ -1,7 +1,7 @@
 """What metrics read of a broker, its groups, transactions and queues: one small row after the other.
 
-A scrape is interrupted between any two rows, so whatever is read here is a copy, and may name
-something that has gone meanwhile.
+A scrape is interrupted between any two rows, so every row is a copy, and may name
+something that has been deleted since.
 """
 
 from collections import Counter
@@ -102,7 +102,6 @@ def read_open_transactions(
 
 
 def read_queues(queues: QueueBroker) -> Iterator[QueueReading]:
-    """Every queue."""
     for vhost in tuple(queues.vhosts.values()):
         for queue in tuple(vhost.queues.values()):
             yield queue.reading()

@@ -9,6 +9,7 @@ from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.measurements import make_worker_metrics
 from strom.connect.runtime.settings import WorkerSettings
 from strom.metrics.connect import TaskStats
+from strom.metrics.http import HttpStats
 from strom.testing import LocalBroker
 from tests.connect.runtime.workers import STRING, Rest, embedded_worker, wait_until
 from tests.metrics.scraping import scrape
@@ -89,7 +90,7 @@ def test_the_cap_on_series_is_a_setting_of_the_worker():
         herder=SimpleNamespace(runners=lambda: runners),
         membership=SimpleNamespace(holds_lease=lambda: True),
     )
-    text = make_worker_metrics(worker).render()[0].decode()
+    text = make_worker_metrics(worker, HttpStats("connect")).render()[0].decode()
     states = [line for line in text.splitlines() if line.startswith("strom_connect_task_state{")]
     assert len(states) == 2
     assert [line.rpartition(" ")[2] for line in states if 'connector="_other"' in line] == ["2.0"]

@@ -188,7 +188,7 @@ class MembershipUpdate:
         self.draft.write(MemberCurrent(self.draft.group.id, member.id, current))
 
     def remove_members(self, member_ids: Iterable[str]) -> None:
-        """Remove members; treplacement partitions are free for others."""
+        """Remove members; their partitions are free for others."""
         for member_id in member_ids:
             self._remove(member_id)
             self.out.cancel(SessionTimeout(self.draft.group.id, member_id))
