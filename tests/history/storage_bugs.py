@@ -65,8 +65,8 @@ def show_before_syncing() -> None:
     def append(original, self, *args, **named):
         appended = original(self, *args, **named)
         if is_ours(self):
-            self.high_watermark = self.end_offset
-            self._watermark_position = self._segments.active.size_bytes
+            self._state.high_watermark = self.end_offset
+            self._state.watermark_position = self._segments.active.size_bytes
         return appended
 
     @around(Partition, "append")

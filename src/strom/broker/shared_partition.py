@@ -120,7 +120,9 @@ class SharedPartition:
         offset = self.shared.partition.next_fetch_offset(self.rules().max_in_flight)
         if offset is None:
             return 0
-        return self.log.bytes_after(offset, committed_only=self._committed_only(), limit=limit)
+        return self.log.reader.bytes_after(
+            offset, committed_only=self._committed_only(), limit=limit
+        )
 
     def acquire(
         self, member: str, limits: AcquireLimits, max_bytes: int, *, at_least_one: bool
@@ -139,7 +141,9 @@ class SharedPartition:
             if first is not None:
                 self._watch_locks(rules.lock_ms)
                 begin = max(first.base_offset, self.log.start_offset)
-                chunk = self.log.read_lazily(begin, length, committed_only=False, at_least_one=True)
+                chunk = self.log.reader.read_lazily(
+                    begin, length, committed_only=False, at_least_one=True
+                )
                 self.source.bytes_out += len(chunk.data)
                 return AcquiredBatches(acquired, chunk.data)
             if state.next_fetch_offset(rules.max_in_flight) == offset:
@@ -153,7 +157,7 @@ class SharedPartition:
         most = min(max_bytes, MOST_BYTES)
         first, length, junk = None, 0, 0
         is_aborted = self._aborted_from(offset)
-        for header in self.log.headers_from(offset, committed_only=self._committed_only()):
+        for header in self.log.reader.headers_from(offset, committed_only=self._committed_only()):
             size = header.size_bytes
             if length + junk + size > most and (first is not None or not at_least_one):
                 break
@@ -180,7 +184,7 @@ class SharedPartition:
         """Whether a batch belongs to an aborted transaction; None with read_uncommitted."""
         if not self._committed_only():
             return None
-        aborted = self.log.aborted_between(offset, self.log.last_stable_offset)
+        aborted = self.log.reader.aborted_between(offset, self.log.last_stable_offset)
         return lambda batch: any(
             one.producer_id == batch.producer_id
             and one.first_offset <= batch.base_offset <= one.last_offset
@@ -203,7 +207,7 @@ class SharedPartition:
             return self.log.start_offset
         age_ms = settings.reset_age_ms
         if age_ms is not None:
-            found = self.log.find_timestamp(self._context.clock.now_ms() - age_ms)
+            found = self.log.reader.find_timestamp(self._context.clock.now_ms() - age_ms)
             if found is not None:
                 return found.offset
         return self.log.high_watermark
