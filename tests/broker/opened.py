@@ -85,7 +85,7 @@ def values_in(partition: Partition, offset: int | None = None) -> list[bytes | N
     position = log.start_offset if offset is None else offset
     values: list[bytes | None] = []
     while position < log.high_watermark:
-        data = log.read(position, 1 << 20).data
+        data = log.reader.read(position, 1 << 20).data
         before = position
         for at, header in headers(data):
             values += [record.value for record in read_records(data, at, header)]

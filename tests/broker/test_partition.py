@@ -161,10 +161,10 @@ def test_a_damaged_partition_fails_its_own_producers_and_no_others():
             damaged, healthy = await new_partition(world, "a"), await new_partition(world, "b")
             told: list[ErrorCode] = []
             damaged.on_durable(world.append(damaged, b"1"), told.append)
-            damaged.log.quarantined = "found damaged while it was read"
+            damaged.log._guard.quarantined = "found damaged while it was read"
             await world.produce(healthy, b"2")
             assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
             assert world.failures == []
-            damaged.log.quarantined = None
+            damaged.log._guard.quarantined = None
 
     run(test())

@@ -356,11 +356,11 @@ def test_compaction_leaves_an_open_transaction_alone():
             await world.ended(commit=True)
             await world.produce(b"new")
             await _compact(world, "out")
-            data, _ = world.partition().log.read(0, 1 << 20)
+            data, _ = world.partition().log.reader.read(0, 1 << 20)
             assert b"old" in data
             await world.ended(commit=False)
             await _compact(world, "out")
-            data, _ = world.partition().log.read(0, 1 << 20)
+            data, _ = world.partition().log.reader.read(0, 1 << 20)
             assert b"old" in data, "what was aborted supersedes nothing"
 
     run(test())

@@ -8,6 +8,7 @@ from pathlib import Path
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError
 from strom.storage.log import Appended, Log
+from strom.storage.log_reader import LogReader
 from strom.storage.producer_state import ProducerStates
 from strom.storage.recovery import Recovery, RecoveryPoint
 from strom.wire.kafka.batch import headers
@@ -65,8 +66,8 @@ def show_before_syncing() -> None:
     def append(original, self, *args, **named):
         appended = original(self, *args, **named)
         if is_ours(self):
-            self.high_watermark = self.end_offset
-            self._watermark_position = self._segments.active.size_bytes
+            self._state.high_watermark = self.end_offset
+            self._state.watermark_position = self._segments.active.size_bytes
         return appended
 
     @around(Partition, "append")
@@ -118,11 +119,12 @@ def skip_batches() -> None:
     """Now and then a fetch begins one batch too late, where there is a later one."""
     due = every(2)
 
-    @around(Log, "read_lazily")
+    @around(LogReader, "read_lazily")
     def read_lazily(original, self, offset, *args, **named):
-        if is_ours(self) and offset < self.last_stable_offset:
+        stable = self._state.last_stable_offset
+        if self._guard._partition.topic == TOPIC and offset < stable:
             first = next(headers(self.read(offset, 1).data))[1]
-            if first.next_offset < self.last_stable_offset and due():
+            if first.next_offset < stable and due():
                 offset = first.next_offset
         return original(self, offset, *args, **named)
 

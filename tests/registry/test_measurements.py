@@ -26,7 +26,7 @@ def test_subjects_versions_and_schemas_are_counted():
     assert found.value("strom_registry_failed") == 0
 
 
-def test_requests_are_counted_by_route_whoever_serves_them():
+def test_requests_are_counted_by_route_from_the_cache_too():
     """A schema by its id is served from a cache, ahead of the router."""
     with LocalBroker() as broker, RegistryServer(broker.bootstrap_servers) as registry:
         ask = Asker(registry.url)

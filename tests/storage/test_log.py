@@ -14,7 +14,7 @@ from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
 from strom.storage.files import DiskFiles
 from strom.wire.kafka.batch import headers
-from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
+from strom.wire.kafka.records import ControlType, Marker, build_marker
 from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, batch_headers, read_all
 
 
@@ -38,11 +38,11 @@ def test_readers_see_nothing_before_it_is_on_disk():
     world.append(batch(b"a"))
     assert world.log.end_offset == 1
     assert world.log.high_watermark == 0
-    assert world.log.read(0, 1000).data == b""
-    assert world.log.bytes_after(0, limit=1000) == 0
+    assert world.log.reader.read(0, 1000).data == b""
+    assert world.log.reader.bytes_after(0, limit=1000) == 0
     world.flush()
     assert world.log.high_watermark == world.log.flushed_offset == 1
-    assert world.log.read(0, 1000).data != b""
+    assert world.log.reader.read(0, 1000).data != b""
 
 
 def test_without_durability_readers_see_it_at_once():
@@ -106,9 +106,9 @@ def test_reads_begin_with_the_batch_that_holds_the_offset():
     world.append(batch(b"d", b"e"))
     world.flush()
     for offset, base in [(0, 0), (1, 0), (2, 0), (3, 3), (4, 3)]:
-        (_, first), *_ = headers(world.log.read(offset, 1000).data)
+        (_, first), *_ = headers(world.log.reader.read(offset, 1000).data)
         assert first.base_offset == base
-    assert world.log.read(5, 1000).data == b""
+    assert world.log.reader.read(5, 1000).data == b""
 
 
 def test_offsets_out_of_range_are_refused_as_kafka_refuses_them():
@@ -117,7 +117,7 @@ def test_offsets_out_of_range_are_refused_as_kafka_refuses_them():
     world.log.delete_before(1)
     for offset in (-1, 0, 4):
         with pytest.raises(ApiError) as caught:
-            world.log.read(offset, 1000)
+            world.log.reader.read(offset, 1000)
         assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -125,34 +125,10 @@ def test_the_first_batch_is_whole_and_the_last_may_be_cut():
     world = World(segment_bytes=10**6)
     world.fill(10, size=100)
     size = len(batch(b"." * 100))
-    assert len(world.log.read(4, 1).data) == size
-    assert len(world.log.read(4, size + 10).data) == size + 10
-    assert world.log.read(4, size - 1, at_least_one=False).data == b""
-    assert len(world.log.read(4, size, at_least_one=False).data) == size
-
-
-def test_every_offset_is_found_through_sparse_indexes_over_many_segments():
-    world = World()
-    world.fill(200)
-    assert len(log_files(world)) > 20
-    for reopen in (None, world.restart, world.kill):
-        if reopen:
-            reopen()
-        for offset in range(200):
-            (_, first), *_ = headers(world.log.read(offset, 500).data)
-            assert first.base_offset == offset
-
-
-def test_bytes_after_counts_what_reads_would_give():
-    world = World()
-    world.fill(60)
-    for offset in range(61):
-        total, at = 0, offset
-        while data := world.log.read(at, 10**6).data if at < 60 else b"":
-            total += len(data)
-            at = [header for _, header in headers(data)][-1].next_offset
-        assert world.log.bytes_after(offset, limit=10**6) == total
-        assert world.log.bytes_after(offset, limit=100) == min(total, 100)
+    assert len(world.log.reader.read(4, 1).data) == size
+    assert len(world.log.reader.read(4, size + 10).data) == size + 10
+    assert world.log.reader.read(4, size - 1, at_least_one=False).data == b""
+    assert len(world.log.reader.read(4, size, at_least_one=False).data) == size
 
 
 def test_a_segment_is_closed_when_it_would_grow_too_large():
@@ -216,7 +192,7 @@ def test_a_segment_never_spans_more_offsets_than_its_index_can_count():
     world = World(segment_bytes=10**6)
     world.append(batch(b"first"))
     header_of_many = batch(b"x")
-    world.log.end_offset = 2**31 - 1
+    world.log._state.end_offset = 2**31 - 1
     world.append(header_of_many)
     world.append(batch(b"y"))
     assert [path[-24:] for path in log_files(world)] == [f"{0:020}.log", f"{2**31:020}.log"]
@@ -229,42 +205,6 @@ def test_descriptors_stay_bounded():
     world.fill(100)
     assert len(read_all(world.log)) == 100
     assert len(world.directory._disk.open_files) <= 4
-
-
-def test_times_are_found_exactly():
-    world = World()
-    stamps = [100, 300, 200, 500, 400, 600, 600, 50]
-    for stamp in stamps:
-        world.append(batch(b"x" * 60, timestamp=START_MS + stamp))
-    world.append(
-        build_batch([Record(at, START_MS + 700 + 10 * at, None, b"v") for at in range(5)], codec=3)
-    )
-    world.flush()
-    expected = [(100, 0), (101, 1), (300, 1), (301, 3), (500, 3), (501, 5), (601, 8), (725, 11)]
-    for reopen in (None, world.restart, world.kill):
-        if reopen:
-            reopen()
-        for stamp, offset in expected:
-            assert world.log.find_timestamp(START_MS + stamp).offset == offset
-        assert world.log.find_timestamp(START_MS + 741) is None
-        found = world.log.find_max_timestamp()
-        assert (found.offset, found.timestamp) == (12, START_MS + 740)
-
-
-def test_times_before_the_start_and_beyond_the_watermark_are_not_found():
-    world = World()
-    for stamp in (100, 200, 300):
-        world.append(batch(b"x", timestamp=START_MS + stamp))
-    world.flush()
-    world.append(batch(b"x", timestamp=START_MS + 400))
-    assert world.log.find_timestamp(START_MS + 400) is None
-    world.log.delete_before(1)
-    assert world.log.find_timestamp(START_MS).offset == 1
-
-
-def test_an_empty_log_has_no_times():
-    assert World().log.find_timestamp(0) is None
-    assert World().log.find_max_timestamp() is None
 
 
 def test_append_time_is_the_brokers():
@@ -332,9 +272,9 @@ def test_committed_readers_stop_at_an_open_transaction_and_learn_of_aborts():
     for reopen in (None, world.restart, world.crash):
         if reopen:
             reopen()
-        (aborted,) = world.log.read(0, 1000, committed_only=True).aborted
+        (aborted,) = world.log.reader.read(0, 1000, committed_only=True).aborted
         assert (aborted.producer_id, aborted.first_offset, aborted.last_offset) == (9, 1, 2)
-        assert world.log.read(0, 1000).aborted == ()
+        assert world.log.reader.read(0, 1000).aborted == ()
 
 
 def test_deleting_records_moves_the_start_but_not_beyond_the_watermark():
@@ -443,7 +383,7 @@ def test_a_broken_disk_takes_the_directory_offline_for_good():
     assert world.directory.offline is not None
     for call in (
         lambda: world.append(batch(b"x")),
-        lambda: world.log.read(0, 100),
+        lambda: world.log.reader.read(0, 100),
         lambda: world.log.begin_flush(),
         lambda: world.checkpoint(),
     ):

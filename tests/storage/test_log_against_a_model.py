@@ -285,7 +285,7 @@ class LogMachine(RuleBasedStateMachine):
             return
         log, offset, found = self.log, self.log.start_offset, set()
         while offset < log.last_stable_offset:
-            data, aborted = log.read(offset, 400, committed_only=True)
+            data, aborted = log.reader.read(offset, 400, committed_only=True)
             batches = list(headers(data))
             if not batches:
                 break

@@ -103,11 +103,11 @@ def test_every_offset_can_be_asked_for_after_compaction():
             first = next(at for at in offsets if at >= offset)
             found = [record.offset for record in read_all_from(world.log, offset)]
             assert found[0] == first
-            assert world.log.bytes_after(offset, limit=1) == 1
+            assert world.log.reader.bytes_after(offset, limit=1) == 1
 
 
 def read_all_from(log, offset):
-    data = log.read(offset, 10_000).data
+    data = log.reader.read(offset, 10_000).data
     return [
         record
         for at, header in headers(data)

@@ -69,7 +69,7 @@ def test_every_offset_can_be_read_from_and_leads_to_the_end():
         if reopen:
             reopen()
         for offset in range(active):
-            assert world.log.read(offset, 1000).data
+            assert world.log.reader.read(offset, 1000).data
         assert [record.offset for record in read_all(world.log)] == [3, *range(active, 60)]
 
 

@@ -115,9 +115,9 @@ def test_a_log_shorter_than_its_recovery_point_is_quarantined_untouched(cut):
     assert world.files.peek(path) == files[path][:-cut]
     for call in (
         lambda: world.append(batch(b"x")),
-        lambda: world.log.read(0, 100),
+        lambda: world.log.reader.read(0, 100),
         lambda: world.log.begin_flush(),
-        lambda: world.log.find_timestamp(0),
+        lambda: world.log.reader.find_timestamp(0),
         lambda: world.log.delete_before(0),
         lambda: world.log.delete_old_segments(0),
         lambda: world.log.plan_compaction(0),
@@ -143,7 +143,10 @@ def test_a_missing_segment_below_the_recovery_point_is_noticed():
 def test_truncation_of_every_other_file_loses_nothing():
     world = mixed_world()
     world.checkpoint()
-    expected, aborted = read_all(world.log), world.log.read(0, 10**4, committed_only=True).aborted
+    expected, aborted = (
+        read_all(world.log),
+        world.log.reader.read(0, 10**4, committed_only=True).aborted,
+    )
     world.stop()
     files = contents(world)
     beside = [
@@ -160,8 +163,8 @@ def test_truncation_of_every_other_file_loses_nothing():
             restored({**files, path: files[path][:size]}, world).reopen()
             assert world.log.quarantined is None, path
             assert read_all(world.log) == expected
-            assert world.log.read(0, 10**4, committed_only=True).aborted == aborted
-            assert world.log.find_timestamp(START_MS + 3).offset == 15
+            assert world.log.reader.read(0, 10**4, committed_only=True).aborted == aborted
+            assert world.log.reader.find_timestamp(START_MS + 3).offset == 15
             assert world.append(
                 batch(b"once", base_sequence=0, transactional=True, producer_id=3, producer_epoch=0)
             ).duplicate
@@ -196,7 +199,7 @@ def check_after_a_flip(world, expected, headers, *, below):
     try:
         found = [record._asdict() for record in read_all(world.log)]
         seen = batch_headers(world.log)
-        world.log.find_timestamp(START_MS + 2)
+        world.log.reader.find_timestamp(START_MS + 2)
         world.log.delete_old_segments(world.now_ms)
     except ApiError:
         assert world.log.quarantined is not None
@@ -220,9 +223,9 @@ def test_damage_found_while_reading_quarantines_only_then():
     restored({**files, first: bytes(damaged)}, world).reopen()
     assert not is_quarantined(world)
     end = world.log.end_offset
-    assert world.log.read(end - 1, 1000).data
+    assert world.log.reader.read(end - 1, 1000).data
     with pytest.raises(ApiError):
-        world.log.read(0, 1000)
+        world.log.reader.read(0, 1000)
     assert is_quarantined(world)
     world.restart()
     assert world.files.peek(first) == bytes(damaged)

@@ -36,7 +36,7 @@ def read_all(log: Log, *, max_bytes: int = 400, committed_only: bool = False) ->
     offset, found = log.start_offset, []
     end = log.last_stable_offset if committed_only else log.high_watermark
     while offset < end:
-        data = log.read(offset, max_bytes, committed_only=committed_only).data
+        data = log.reader.read(offset, max_bytes, committed_only=committed_only).data
         batches = list(headers(data))
         if not batches:
             break
@@ -51,7 +51,7 @@ def read_all(log: Log, *, max_bytes: int = 400, committed_only: bool = False) ->
 def batch_headers(log: Log) -> list[BatchHeader]:
     """The headers of everything readers can see."""
     offset, found = log.start_offset, []
-    while offset < log.high_watermark and (data := log.read(offset, 10**6).data):
+    while offset < log.high_watermark and (data := log.reader.read(offset, 10**6).data):
         found += [header for _, header in headers(data)]
         offset = found[-1].next_offset
     return found

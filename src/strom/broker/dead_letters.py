@@ -149,7 +149,7 @@ def _read(log: Log, first: int, last: int) -> Iterator[Record]:
     """The records between two offsets that still exist."""
     offset = max(first, log.start_offset)
     while offset <= last:
-        data = log.read(offset, _READ_BYTES).data
+        data = log.reader.read(offset, _READ_BYTES).data
         before = offset
         for position, header in headers(data):
             if not header.is_control:

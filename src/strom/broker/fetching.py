@@ -76,7 +76,7 @@ class Fetch:
                 log = self._checked(wanted).log
                 if not log.start_offset <= wanted.offset <= log.end_offset:
                     return True
-                missing -= log.bytes_after(
+                missing -= log.reader.bytes_after(
                     wanted.offset,
                     committed_only=self.limits.committed_only,
                     limit=min(missing, wanted.max_bytes),
@@ -108,7 +108,7 @@ class Fetch:
         try:
             partition = self._checked(wanted)
             log = partition.log
-            chunk = log.read_lazily(
+            chunk = log.reader.read_lazily(
                 wanted.offset,
                 max(0, min(budget, wanted.max_bytes)),
                 committed_only=self.limits.committed_only,

@@ -38,7 +38,7 @@ def batches_of(log: Log) -> Iterator[Replayed]:
     offset = log.start_offset
     while offset < log.high_watermark:
         try:
-            data = log.read(offset, _READ_BYTES).data
+            data = log.reader.read(offset, _READ_BYTES).data
         except ApiError as error:  # the damage was detected while reading
             raise CorruptData(error.message) from error
         before = offset

@@ -81,7 +81,9 @@ class SchemaIds:
 
     def _read(self, log: Log) -> None:
         while self._next < log.last_stable_offset:
-            chunk = log.read(max(self._next, log.start_offset), _READ_BYTES, committed_only=True)
+            chunk = log.reader.read(
+                max(self._next, log.start_offset), _READ_BYTES, committed_only=True
+            )
             records, after = committed_records(chunk, self._next, log.partition)
             if after == self._next:  # compaction has removed the rest
                 after = log.last_stable_offset

@@ -89,7 +89,9 @@ class SharedPartition:
         offset = self.shared.partition.next_fetch_offset(self.rules().max_in_flight)
         if offset is None:
             return 0
-        return self.log.bytes_after(offset, committed_only=self._committed_only(), limit=limit)
+        return self.log.reader.bytes_after(
+            offset, committed_only=self._committed_only(), limit=limit
+        )
 
     def acquire(
         self, member: str, limits: AcquireLimits, max_bytes: int, *, at_least_one: bool
@@ -115,7 +117,9 @@ class SharedPartition:
             if first is not None:
                 self._watch_locks(rules.lock_ms)
                 begin = max(first.base_offset, self.log.start_offset)
-                chunk = self.log.read_lazily(begin, length, committed_only=False, at_least_one=True)
+                chunk = self.log.reader.read_lazily(
+                    begin, length, committed_only=False, at_least_one=True
+                )
                 self.source.bytes_out += len(chunk.data)
                 return AcquiredBatches(acquired, chunk.data)
             if state.next_fetch_offset(rules.max_in_flight) == offset:
@@ -241,7 +245,7 @@ def _offer_batches(
     """Offer batches until enough is acquired; returns the first one and the bytes up to the last."""
     first, length, junk = None, 0, 0
     is_aborted = _aborted_from(log, offset) if committed_only else None
-    for header in log.headers_from(offset, committed_only=committed_only):
+    for header in log.reader.headers_from(offset, committed_only=committed_only):
         size = header.size_bytes
         if length + junk + size > max_bytes and (first is not None or not at_least_one):
             break
@@ -262,7 +266,7 @@ def _offer_batches(
 
 def _aborted_from(log: Log, offset: int) -> Callable[[BatchHeader], bool]:
     """Whether a batch belongs to an aborted transaction."""
-    aborted = log.aborted_between(offset, log.last_stable_offset)
+    aborted = log.reader.aborted_between(offset, log.last_stable_offset)
     return lambda batch: any(
         one.producer_id == batch.producer_id
         and one.first_offset <= batch.base_offset <= one.last_offset
@@ -276,7 +280,7 @@ def _first_offset(log: Log, settings: GroupSettings, now_ms: int) -> int:
         return log.start_offset
     age_ms = settings.reset_age_ms
     if age_ms is not None:
-        found = log.find_timestamp(now_ms - age_ms)
+        found = log.reader.find_timestamp(now_ms - age_ms)
         if found is not None:
             return found.offset
     return log.high_watermark

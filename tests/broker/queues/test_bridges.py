@@ -37,7 +37,7 @@ def letters(world: QueueWorld, topic: str = "dlq.t") -> list[Record]:
     hosted = world.broker.find_topic(topic)
     if hosted is None:
         return []
-    data = hosted.partitions[0].log.read(0, 1 << 20).data
+    data = hosted.partitions[0].log.reader.read(0, 1 << 20).data
     return [one for at, header in headers(data) for one in read_records(data, at, header)]
 
 

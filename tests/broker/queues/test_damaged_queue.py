@@ -75,7 +75,7 @@ def store_of(queue: Queue) -> QueueStore:
 
 def find_damage(queue: Queue) -> None:
     """Have the log of a queue that is served turn out to be damaged."""
-    store_of(queue).log.topic.partitions[0].log.quarantined = "a batch fails its checksum"
+    store_of(queue).log.topic.partitions[0].log._guard.quarantined = "a batch fails its checksum"
 
 
 def test_a_queue_whose_log_is_found_damaged_refuses_messages_and_holds_up_no_other_queue():

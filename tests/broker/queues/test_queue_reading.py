@@ -9,7 +9,7 @@ from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.ready import FifoReady
-from strom.storage.log import Log
+from strom.storage.log_reader import LogReader
 from strom.storage.log_reading import Chunk
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
@@ -140,7 +140,7 @@ def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(mon
             assert isinstance(queue.store, QueueStore)
             queue.store.cache.drop(0)
             with monkeypatch.context() as patch:
-                patch.setattr(Log, "read", refuse)
+                patch.setattr(LogReader, "read", refuse)
                 assert queue.get(clock.now_ms(), no_ack=False) is None
             assert queue.waiting == 2
             assert world.hub.block.reason is None

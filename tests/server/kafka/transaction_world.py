@@ -200,7 +200,7 @@ def _committed(log: Log) -> list[str]:
     values: list[str] = []
     position = log.start_offset
     while position < log.last_stable_offset:
-        data, aborted = log.read(position, 1 << 20, committed_only=True)
+        data, aborted = log.reader.read(position, 1 << 20, committed_only=True)
         coming = sorted(aborted, key=lambda one: one.first_offset)
         dropped: set[int] = set()
         for at, header in headers(data):

@@ -119,7 +119,7 @@ class PartitionReader:
                 start = source.start_offset
             if start >= source.last_stable_offset:
                 return FetchedRecords([], start) if start > asked else None
-            chunk = source.read(start, READ_BYTES, committed_only=True)
+            chunk = source.reader.read(start, READ_BYTES, committed_only=True)
             records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:
             log.warning(

@@ -63,7 +63,7 @@ class MessageLog:
         first = position
         size = 0
         try:
-            data = self.partition.log.read(position, min(READ_BYTES, room)).data
+            data = self.partition.log.reader.read(position, min(READ_BYTES, room)).data
             for number, record in enumerate(_records_from(data, position)):
                 if not number:
                     first = record.offset

@@ -97,6 +97,8 @@ def _look_up(log: Log, timestamp: int, leader_epoch: int, committed_only: bool) 
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     found = (
-        log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_timestamp(timestamp)
+        log.reader.find_max_timestamp()
+        if timestamp == MAX_TIMESTAMP
+        else log.reader.find_timestamp(timestamp)
     )
     return found if found is not None and found.offset < end else NOTHING

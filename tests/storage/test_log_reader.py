@@ -1,0 +1,65 @@
+"""What readers of a log find, by offset and by timestamp."""
+
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import Record, build_batch
+from tests.storage.world import START_MS, World, batch
+
+
+def test_every_offset_is_found_through_sparse_indexes_over_many_segments():
+    world = World()
+    world.fill(200)
+    assert world.log.segment_count > 20
+    for reopen in (None, world.restart, world.kill):
+        if reopen:
+            reopen()
+        for offset in range(200):
+            (_, first), *_ = headers(world.log.reader.read(offset, 500).data)
+            assert first.base_offset == offset
+
+
+def test_bytes_after_counts_what_reads_would_give():
+    world = World()
+    world.fill(60)
+    for offset in range(61):
+        total, at = 0, offset
+        while data := world.log.reader.read(at, 10**6).data if at < 60 else b"":
+            total += len(data)
+            at = [header for _, header in headers(data)][-1].next_offset
+        assert world.log.reader.bytes_after(offset, limit=10**6) == total
+        assert world.log.reader.bytes_after(offset, limit=100) == min(total, 100)
+
+
+def test_times_are_found_exactly():
+    world = World()
+    stamps = [100, 300, 200, 500, 400, 600, 600, 50]
+    for stamp in stamps:
+        world.append(batch(b"x" * 60, timestamp=START_MS + stamp))
+    world.append(
+        build_batch([Record(at, START_MS + 700 + 10 * at, None, b"v") for at in range(5)], codec=3)
+    )
+    world.flush()
+    expected = [(100, 0), (101, 1), (300, 1), (301, 3), (500, 3), (501, 5), (601, 8), (725, 11)]
+    for reopen in (None, world.restart, world.kill):
+        if reopen:
+            reopen()
+        for stamp, offset in expected:
+            assert world.log.reader.find_timestamp(START_MS + stamp).offset == offset
+        assert world.log.reader.find_timestamp(START_MS + 741) is None
+        found = world.log.reader.find_max_timestamp()
+        assert (found.offset, found.timestamp) == (12, START_MS + 740)
+
+
+def test_times_before_the_start_and_beyond_the_watermark_are_not_found():
+    world = World()
+    for stamp in (100, 200, 300):
+        world.append(batch(b"x", timestamp=START_MS + stamp))
+    world.flush()
+    world.append(batch(b"x", timestamp=START_MS + 400))
+    assert world.log.reader.find_timestamp(START_MS + 400) is None
+    world.log.delete_before(1)
+    assert world.log.reader.find_timestamp(START_MS).offset == 1
+
+
+def test_an_empty_log_has_no_times():
+    assert World().log.reader.find_timestamp(0) is None
+    assert World().log.reader.find_max_timestamp() is None
