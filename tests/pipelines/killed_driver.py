@@ -23,7 +23,7 @@ POINTS = {
     # The new manifest is written beside the old one, and not renamed.
     "before the rename": (data_folder, "_sync", 1),
     # Records are in files, and the table does not know them.
-    "mid-archive": (master.MasterDataset, "_commit", 1),
+    "mid-archive": (master.MasterDataset, "add", 1),
     # The whole batch is computed, and not published.
     "before a batch is published": (batch, "_published", 1),
     "before a compaction is published": (compaction, "ViewSegment", 1),

@@ -81,7 +81,7 @@ def test_a_batch_ahead_of_the_speed_layer_finds_failing_records_itself(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full:  # after the letter was sent, as a crash might be
-        full.setattr("strom.pipelines.layers.skipping._noted", no_space)
+        full.setattr("strom.pipelines.layers.skipping.SegmentWriter._noted", no_space)
         with pytest.raises(OSError, match="No space left"):
             world.batch("numbers")
     assert world.manifests.existing("numbers").active_version.segments == ()

@@ -18,7 +18,7 @@ from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.shop import clicks
 from tests.pipelines.world import World, fresh_topic
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KILLED = -9
 ROUNDS = 12
 
