@@ -20,10 +20,16 @@ def guard():
     return LogGuard(disk, PARTITION, rewriting, None)
 
 
+def read(guard: LogGuard, error: Exception) -> None:
+    """A read that fails."""
+    with guard:
+        raise error
+
+
 @pytest.mark.parametrize("damage", [CorruptData("noise"), OSError(errno.EIO, "noise")])
 def test_damage_quarantines_the_log(guard, damage):
-    with pytest.raises(ApiError, match=r"is damaged: .*noise") as raised, guard:
-        raise damage
+    with pytest.raises(ApiError, match=r"is damaged: .*noise") as raised:
+        read(guard, damage)
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert raised.value.__cause__ is damage
     with pytest.raises(ApiError, match=r"is damaged: .*noise"):
@@ -31,14 +37,14 @@ def test_damage_quarantines_the_log(guard, damage):
 
 
 def test_a_shortage_is_reported_and_the_log_stays_usable(guard):
-    with pytest.raises(ApiError, match="Cannot read: no file left"), guard:
-        raise OSError(errno.EMFILE, "no file left")
+    with pytest.raises(ApiError, match="Cannot read: no file left"):
+        read(guard, OSError(errno.EMFILE, "no file left"))
     guard.check()
     assert guard.quarantined is None
 
 
 def test_other_errors_pass(guard):
-    with pytest.raises(ApiError) as raised, guard:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    with pytest.raises(ApiError) as raised:
+        read(guard, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE))
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     assert guard.quarantined is None
