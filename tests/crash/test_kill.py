@@ -45,7 +45,6 @@ def run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("quarter", range(4))
 def test_a_hundred_kills_lose_and_duplicate_nothing_of_idempotent_producers(chance, quarter):
     acked = run(25, chance, longest_s=0.7)
@@ -53,7 +52,6 @@ def test_a_hundred_kills_lose_and_duplicate_nothing_of_idempotent_producers(chan
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_kills_lose_nothing_of_producers_without_idempotence(chance):
     acked = run(15, chance, longest_s=0.7, duplicates=True, **{"enable.idempotence": False})
     assert acked > 1_000, "there was no load worth the name"

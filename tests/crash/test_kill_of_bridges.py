@@ -87,7 +87,6 @@ def dead_letters(server: BrokerProcess, expected: set[int]) -> set[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_kills_leave_no_record_out(chance):
     run(3, chance)
 

@@ -71,7 +71,6 @@ def committed(address: str, group: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_acknowledged_offsets_survive_every_kill(chance):
     with BrokerProcess(settings=SETTINGS) as server:
         address = server.bootstrap_servers
@@ -89,7 +88,6 @@ def test_acknowledged_offsets_survive_every_kill(chance):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_reads_on_over_kills(chance, protocol):
     with BrokerProcess(settings=SETTINGS) as server:
@@ -133,7 +131,6 @@ def test_a_group_reads_on_over_kills(chance, protocol):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_members_of_a_consumer_group_keep_what_they_have_over_kills():
     """They need not join again: the group is in the log, with who has what."""
     with BrokerProcess(settings=SETTINGS) as server:

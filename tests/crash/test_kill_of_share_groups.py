@@ -58,7 +58,6 @@ def consumer_of(address: str) -> ShareConsumer:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_accepted_records_never_come_again_and_the_others_do(chance):
     """Only what the broker confirmed counts as accepted; the rest is in doubt."""
     confirmed: set[int] = set()

@@ -211,7 +211,6 @@ def read_committed(address: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(280)
 def test_the_output_is_exactly_the_input_over_kills(chance):
     with BrokerProcess(settings=SETTINGS) as server:
         address = server.bootstrap_servers

@@ -72,7 +72,6 @@ def run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_nothing_acknowledged_is_lost_with_the_power(disk, chance):
     ledger, found = run(disk, 10, chance, "disk")
     assert len(ledger.acked) > 500, "there was no load worth the name"
@@ -80,7 +79,6 @@ def test_nothing_acknowledged_is_lost_with_the_power(disk, chance):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_with_flush_os_records_may_be_lost_but_there_is_never_a_hole_or_a_wrong_byte(disk, chance):
     ledger, found = run(disk, 8, chance, "os")
     ledger.check_nothing_is_invented(found)

@@ -32,7 +32,6 @@ def run(losable: mounts.LosableDisk, cuts: int, chance: random.Random) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 def test_no_confirmed_message_is_lost_with_the_power(disk, chance):  # noqa: F811
     assert run(disk, 8, chance) > 100, "there was no load worth the name"
 

@@ -15,13 +15,16 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def spark():
-    from strom.pipelines.spark.session import start_session
+    from strom.pipelines.spark import session as sessions
 
     try:
         connector_jars(java_home(cache_folder()))
     except UserError as reason:
         pytest.skip(str(reason))
-    session = start_session("local[2]", SMALL)
+    with pytest.MonkeyPatch.context() as patched:
+        # At a lower priority than the other tests, Spark would get no core for minutes.
+        patched.setattr(sessions, "_NICE_INCREMENT", 0)
+        session = sessions.start_session("local[2]", SMALL)
     yield session
     session.stop()
 

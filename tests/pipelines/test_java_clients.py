@@ -11,7 +11,6 @@ from strom.pipelines.spark.reading import read_log
 
 @pytest.mark.slow
 @pytest.mark.oracle
-@pytest.mark.timeout(200)
 def test_spark_reads_from_a_kafka_that_asks_for_a_password(spark):
     from tools.kafka import RealKafka, UnavailableError, locate
 

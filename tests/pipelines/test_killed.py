@@ -82,7 +82,6 @@ def test_dying_at_any_point_changes_nothing(world, monkeypatch, point):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "point",
     [
@@ -124,7 +123,6 @@ def test_drivers_killed_at_any_moment_change_nothing(world, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.oracle
-@pytest.mark.timeout(300)
 def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
     from tools.kafka import RealKafka, UnavailableError, locate
 

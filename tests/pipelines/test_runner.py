@@ -110,7 +110,6 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)
 def test_a_replay_overtakes_a_stream_that_never_pauses(spark, kafka_servers, tmp_path):
     with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
         sent, seen, stop = [], [], threading.Event()

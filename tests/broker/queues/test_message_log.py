@@ -78,7 +78,7 @@ def test_a_log_that_cannot_be_read_now_is_reported_once(caplog, monkeypatch):
     async def test(world, log):
         log.append(batch(0), 0)
         with monkeypatch.context() as patched:
-            patched.setattr(log.partition.log, "read", refuse)
+            patched.setattr(log.partition.log.reader, "read", refuse)
             for _ in range(2):
                 with pytest.raises(MessageUnavailable):
                     log.read(0, 1000, lambda at: False)

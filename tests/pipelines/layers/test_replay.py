@@ -226,7 +226,6 @@ def die(*arguments):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(240)
 def test_a_replay_that_is_really_killed_is_resumed(world, tmp_path):
     sent = clicks(90)
     world.send(sent)
