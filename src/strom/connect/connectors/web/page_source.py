@@ -20,7 +20,6 @@ from strom.connect.api import (
     SourceTask,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.setting_forms import integer, milliseconds, string, strings
 from strom.connect.connectors.web.http_client import (
     HttpClient,
     HttpClientSettings,
@@ -43,6 +42,7 @@ from strom.connect.connectors.web.page_reading import (
 from strom.connect.connectors.web.progress import digest_of
 from strom.connect.connectors.web.robots import MAX_BYTES, Robots
 from strom.connect.connectors.web.visiting import Round, Visit
+from strom.connect.setting_forms import integer, milliseconds, string, strings
 
 MAX_ATTEMPTS = 3
 MAX_SITEMAPS = 50
