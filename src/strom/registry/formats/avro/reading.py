@@ -113,14 +113,10 @@ class AvroParser:
                 raise _invalid(place, "`type` must be the name of a type here")
 
     def _record(self, schema: dict[str, Any], space: str, place: str) -> AvroRecord:
-        name = _name(schema, space, place)
         record = AvroRecord(
-            name=name,
-            is_error=schema["type"] == "error",
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema),
+            **_common_parts(schema, space, place), is_error=schema["type"] == "error"
         )
+        name = record.name
         self._define(record, place)  # before its fields, which may refer to it
         fields = schema.get("fields")
         if not isinstance(fields, list):
@@ -174,14 +170,8 @@ class AvroParser:
         default = _text(schema, "default")
         if default is not None and default not in known:
             raise _invalid(place, f"the default {default} is not a symbol of the enum {name.full}")
-        enumeration = AvroEnum(
-            name=name,
-            symbols=symbols,
-            default=default,
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema, ENUM_WORDS),
-        )
+        parts = _common_parts(schema, space, place, ENUM_WORDS)
+        enumeration = AvroEnum(**parts, symbols=symbols, default=default)
         self._define(enumeration, place)
         return enumeration
 
@@ -193,13 +183,7 @@ class AvroParser:
                 place,
                 f"the `size` of {name.full} must be a number of bytes from 0 to {MAX_FIXED_SIZE}",
             )
-        fixed = AvroFixed(
-            name=name,
-            size=size,
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema),
-        )
+        fixed = AvroFixed(**_common_parts(schema, space, place), size=size)
         self._define(fixed, place)
         return fixed
 
@@ -243,6 +227,18 @@ def _check_branches(union: AvroUnion, place: str) -> None:
         if name in known:
             raise _invalid(place, f"the union has two branches of type {name}")
         known.add(name)
+
+
+def _common_parts(
+    schema: dict[str, Any], space: str, place: str, words: frozenset[str] = TYPE_WORDS
+) -> dict[str, Any]:
+    name = _name(schema, space, place)
+    return {
+        "name": name,
+        "doc": _text(schema, "doc"),
+        "aliases": [AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
+        "attributes": _attributes(schema, words),
+    }
 
 
 def _name(schema: dict[str, Any], space: str, place: str) -> AvroName:
