@@ -1,5 +1,7 @@
 """/subjects: list, register, look up and delete schemas by subject."""
 
+from dataclasses import replace
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +16,7 @@ from strom.registry.rest.exchange import (
     CONTENT_TYPE,
     body_of,
     flag,
+    in_format,
     json_response,
     page,
     prefix_of,
@@ -22,7 +25,6 @@ from strom.registry.rest.exchange import (
     to_json,
     version_of,
 )
-from strom.registry.rest.formatting import in_format
 
 
 class SubjectCalls:
@@ -130,7 +132,7 @@ class SubjectCalls:
 
     def _formatted(self, request: Request, *, deleted: bool) -> SchemaVersion:
         found = self._version(request, deleted=deleted)
-        return in_format(self._registry, found, request.query_params.get("format", ""))
+        return replace(found, content=in_format(self._registry, found.content, request))
 
     def _version(self, request: Request, *, deleted: bool) -> SchemaVersion:
         subject, version = subject_of(request), version_of(request)
