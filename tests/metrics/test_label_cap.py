@@ -1,5 +1,6 @@
 """No more series than the limit, and sums that `rate()` can be taken of."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -76,6 +77,20 @@ def test_a_topic_of_that_name_is_part_of_the_sum():
         ("a",): [1, 1],
         (OTHER,): [3, 9],
     }
+
+
+def test_a_row_without_a_value_of_a_gauge_is_left_out_of_its_sum():
+    cap, absent = LabelCap(COUNTED, 1), float("nan")
+    rows = rows_of({"sink": (9, 30), "source": (5, absent), "other sink": (4, 20)})
+    assert applied(cap, rows) == {("sink",): [9, 30], (OTHER,): [9, 20]}
+
+
+def test_a_gauge_that_no_row_of_the_sum_has_is_absent_there():
+    cap = LabelCap(COUNTED, 1)
+    rows = rows_of({"sink": (9, 30), "source": (5, float("nan")), "another": (1, float("nan"))})
+    count, size = applied(cap, rows)[(OTHER,)]
+    assert count == 6
+    assert math.isnan(size)
 
 
 @given(

@@ -1,5 +1,6 @@
 """Bounds the number of series: the largest rows by name, all others in one row `_other`."""
 
+import math
 from collections.abc import Generator, Sequence
 from heapq import nlargest
 from typing import cast
@@ -40,6 +41,10 @@ class LabelCap:
         for start in range(0, len(others), _ROWS_AT_ONCE):
             self._add_up(others[start : start + _ROWS_AT_ONCE], sums)
             yield
+        # NaN: a row has no such value. If none has, neither has their sum.
+        for at in range(self._width):
+            if others and all(math.isnan(cast("float", values[at])) for _, values in others):
+                sums[at] = math.nan
         if self._is_sticky:
             for left in self._others.values():
                 self._retire(left)
@@ -66,13 +71,15 @@ class LabelCap:
         return named, [row for row in rows if row[0] not in self._named]
 
     def _size(self, row: MetricRow) -> float:
-        return cast("float", row[1][self._rank])
+        size = cast("float", row[1][self._rank])
+        return -math.inf if math.isnan(size) else size
 
     def _add_up(self, rows: list[MetricRow], sums: list[float]) -> None:
         for labels, counted in rows:
             values = cast("Sequence[float]", counted)
             for at, value in enumerate(values):
-                sums[at] += value
+                if value == value:  # not NaN
+                    sums[at] += value
             before = self._others.pop(labels, None)
             if before is not None and any(values[at] < before[at] for at in self._counters):
                 self._retire(before)  # it was deleted and recreated

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from strom.registry.compatibility import CompatibilityLevel
 from strom.registry.records import (
     ConfigSet,
     Entry,
@@ -13,7 +14,6 @@ from strom.registry.records import (
     SubjectCleared,
 )
 from strom.registry.refusals import (
-    LEVELS,
     MODES,
     invalid_level,
     invalid_mode,
@@ -34,7 +34,7 @@ def set_config(
     changed: dict[str, Any] = {}
     if given.get("compatibility") is not None:
         changed["compatibilityLevel"] = str(given["compatibility"]).upper()
-        if changed["compatibilityLevel"] not in LEVELS:
+        if changed["compatibilityLevel"] not in list(CompatibilityLevel):
             invalid_level()
     if given.get("normalize") is not None:
         changed["normalize"] = bool(given["normalize"])

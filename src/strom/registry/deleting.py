@@ -32,7 +32,9 @@ def delete_version(
     subjects: Subjects, subject: str, version: int, *, permanent: bool
 ) -> StateChange[int]:
     """Delete one version, or the latest; responds with its number."""
-    entry = _version(subjects, subject, version)
+    # Deleted ones are found too, but the latest is a deleted one only if no other is left.
+    deleted = version != LATEST or subjects.latest(subject) is None
+    entry = existing_version(subjects, subject, version, deleted=deleted)
     if entry.deleted and not permanent:
         version_soft_deleted(subject, entry.version)
     _check_mode(subjects, subject)
@@ -73,13 +75,16 @@ def delete_subject(subjects: Subjects, subject: str, *, permanent: bool) -> Stat
     return StateChange(entries, numbers)
 
 
-def _version(subjects: Subjects, subject: str, version: int) -> SchemaVersion:
+def existing_version(
+    subjects: Subjects, subject: str, version: int, *, deleted: bool
+) -> SchemaVersion:
+    """The version, or RestError that names what does not exist: the subject or the version."""
     if version == LATEST:
-        found = subjects.latest(subject) or subjects.latest(subject, deleted=True)
+        found = subjects.latest(subject, deleted=deleted)
     else:
-        found = subjects.version(subject, version, deleted=True)
+        found = subjects.version(subject, version, deleted=deleted)
     if found is None:
-        if not subjects.versions(subject, deleted=True):
+        if not subjects.versions(subject, deleted=deleted):
             subject_not_found(subject)
         version_not_found(version)
     return found

@@ -3,16 +3,8 @@
 from typing import NoReturn
 
 from strom.model.errors import UserError
+from strom.registry.compatibility import CompatibilityLevel
 
-LEVELS = (
-    "NONE",
-    "BACKWARD",
-    "BACKWARD_TRANSITIVE",
-    "FORWARD",
-    "FORWARD_TRANSITIVE",
-    "FULL",
-    "FULL_TRANSITIVE",
-)
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -90,7 +82,9 @@ def invalid_version(version: str) -> NoReturn:
 
 
 def invalid_level() -> NoReturn:
-    raise RestError(42203, f"Invalid compatibility level: use one of {', '.join(LEVELS)}.")
+    raise RestError(
+        42203, f"Invalid compatibility level: use one of {', '.join(CompatibilityLevel)}."
+    )
 
 
 def invalid_mode() -> NoReturn:

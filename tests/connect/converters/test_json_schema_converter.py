@@ -25,7 +25,7 @@ from strom.connect.api.schema import (
     struct,
 )
 from strom.connect.converters import make_converter
-from strom.connect.converters.json_schema_schemas import FromJsonSchema, to_json_schema
+from strom.connect.converters.json_schema_converter import FromJsonSchema, to_json_schema
 from strom.registry.client import RegistryClient, frame
 from tests.connect.shapes import shaped
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strom.connect.api import Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.converters.avro_schemas import FromAvro, ToAvro
 from strom.connect.converters.avro_values import (
     Conversion,
@@ -20,6 +20,7 @@ from strom.connect.converters.registered import (
     RegisteredReader,
     RegistrySettings,
 )
+from strom.connect.setting_forms import boolean
 from strom.registry.client import RegisteredSchema
 
 _OF_PLAIN_VALUES = {
@@ -37,9 +38,8 @@ _FAULTS = (ValueError, TypeError, KeyError, IndexError, EOFError, AttributeError
 class AvroSettings(RegistrySettings):
     """Settings of the AvroConverter."""
 
-    enhanced: bool = setting(
+    enhanced: bool = boolean(
         "enhanced.avro.schema.support",
-        Kind.BOOLEAN,
         "Preserve enums and full names; always on, accepted for the sake of existing configurations.",
         True,
     )

@@ -7,18 +7,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from strom.connect.api import ConnectorSettings, Kind, setting
+from strom.connect.api import ConnectorSettings
 from strom.connect.api.schema import Schema
+from strom.connect.setting_forms import integer, string
 
 
 def cache_size_setting() -> Any:
     doc = "The number of cached schemas."
-    return setting("schemas.cache.size", Kind.INT, doc, 1000, minimum=1)
+    return integer("schemas.cache.size", doc, 1000)
 
 
 def decimal_format_setting(**more: Any) -> Any:
     doc = "How decimals are written: BASE64 of their bytes, or NUMERIC."
-    return setting("decimal.format", Kind.STRING, doc, "BASE64", **more)
+    return string("decimal.format", doc, "BASE64", **more)
 
 
 class Converter(ABC):

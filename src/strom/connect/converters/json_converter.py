@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, Schema, setting
+from strom.connect.api import ConnectorSettings, PoisonRecord, Schema
 from strom.connect.converters.contract import Converter, cache_size_setting, decimal_format_setting
 from strom.connect.converters.json_schemas import schema_from_json, schema_to_json
 from strom.connect.converters.json_values import (
@@ -16,6 +16,7 @@ from strom.connect.converters.json_values import (
     schemaless_to_json,
 )
 from strom.connect.schema_cache import SchemaCache
+from strom.connect.setting_forms import boolean
 
 _PAYLOAD = b',"payload":'
 
@@ -24,16 +25,13 @@ _PAYLOAD = b',"payload":'
 class JsonSettings(ConnectorSettings):
     """Settings of the JsonConverter."""
 
-    schemas_enable: bool = setting(
-        "schemas.enable", Kind.BOOLEAN, "Write the schema into every record, and expect it.", True
+    schemas_enable: bool = boolean(
+        "schemas.enable", "Write the schema into every record, and expect it.", True
     )
     schemas_cache_size: int = cache_size_setting()
     decimal_format: str = decimal_format_setting()
-    replace_null_with_default: bool = setting(
-        "replace.null.with.default",
-        Kind.BOOLEAN,
-        "Replace a missing value by the field's default.",
-        True,
+    replace_null_with_default: bool = boolean(
+        "replace.null.with.default", "Replace a missing value by the field's default.", True
     )
 
     def validate(self) -> dict[str, str]:

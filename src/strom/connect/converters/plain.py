@@ -5,20 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.api import ConnectorSettings, PoisonRecord, Schema, Type
 from strom.connect.api.schema import BYTES, OPTIONAL_BYTES, OPTIONAL_STRING
 from strom.connect.converters.contract import Converter
 from strom.connect.converters.java_text import java_text
 from strom.connect.converters.value_text import parse_text, text_of
+from strom.connect.setting_forms import string
 
 
 @dataclass(frozen=True, kw_only=True)
 class StringSettings(ConnectorSettings):
     """Settings of the StringConverter."""
 
-    encoding: str = setting(
-        "converter.encoding", Kind.STRING, "The encoding of the strings.", "UTF-8"
-    )
+    encoding: str = string("converter.encoding", "The encoding of the strings.", "UTF-8")
 
     def validate(self) -> dict[str, str]:
         try:

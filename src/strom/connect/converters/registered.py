@@ -8,13 +8,12 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from strom.connect.api import (
     ConnectError,
     ConnectorSettings,
-    Kind,
     PoisonRecord,
     RetriableError,
     Schema,
-    setting,
 )
 from strom.connect.converters.contract import Converter, cache_size_setting
+from strom.connect.setting_forms import boolean, choice, secret, string
 from strom.registry.client import (
     NotFramed,
     RegisteredSchema,
@@ -37,43 +36,31 @@ _STRATEGY_DOC = (
 class RegistrySettings(ConnectorSettings):
     """How to connect to the registry, and which schemas to register."""
 
-    url: str = setting(
-        "schema.registry.url",
-        Kind.STRING,
-        "The registry's URL; several are separated by commas.",
-        required=True,
+    url: str = string(
+        "schema.registry.url", "The registry's URL; several are separated by commas.", required=True
     )
-    user_info: str | None = setting(
-        "basic.auth.user.info", Kind.PASSWORD, "user:password for the registry."
-    )
-    credentials_source: str = setting(
+    user_info: str | None = secret("basic.auth.user.info", "user:password for the registry.")
+    credentials_source: str = choice(
         "basic.auth.credentials.source",
-        Kind.STRING,
         "Where user and password come from; only USER_INFO is supported.",
-        "USER_INFO",
-        choices=("USER_INFO",),
+        ("USER_INFO",),
     )
-    token: str | None = setting(
-        "bearer.auth.token", Kind.PASSWORD, "A token for the registry, instead of user:password."
+    token: str | None = secret(
+        "bearer.auth.token", "A token for the registry, instead of user:password."
     )
-    auto_register: bool = setting(
-        "auto.register.schemas",
-        Kind.BOOLEAN,
-        "Register schemas that the subject does not have.",
-        True,
+    auto_register: bool = boolean(
+        "auto.register.schemas", "Register schemas that the subject does not have.", True
     )
-    use_latest: bool = setting(
+    use_latest: bool = boolean(
         "use.latest.version",
-        Kind.BOOLEAN,
         "Write with the latest schema of the subject; needs auto.register.schemas=false.",
-        False,
     )
     cache_size: int = cache_size_setting()
-    key_strategy: str = setting(
-        "key.subject.name.strategy", Kind.STRING, f"For keys. {_STRATEGY_DOC}", _STRATEGIES[0]
+    key_strategy: str = string(
+        "key.subject.name.strategy", f"For keys. {_STRATEGY_DOC}", _STRATEGIES[0]
     )
-    value_strategy: str = setting(
-        "value.subject.name.strategy", Kind.STRING, f"For values. {_STRATEGY_DOC}", _STRATEGIES[0]
+    value_strategy: str = string(
+        "value.subject.name.strategy", f"For values. {_STRATEGY_DOC}", _STRATEGIES[0]
     )
 
     def validate(self) -> dict[str, str]:

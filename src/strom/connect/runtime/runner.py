@@ -8,13 +8,14 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from confluent_kafka import Message
 
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.conversion import StageError
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.conversion import Conversion, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import CommonSettings
@@ -25,6 +26,8 @@ from strom.supervision.retrying import retry
 
 Given = TypeVar("Given")
 T = TypeVar("T")
+S = TypeVar("S", bound=CommonSettings)
+K = TypeVar("K")
 
 _FIRST_RETRY_S = 0.1
 _REPORT_AGAIN_S = 5.0
@@ -43,6 +46,19 @@ class RunnerContext:
     secrets: Secrets
     report: Callable[[Unit, str, str | None], None]
     """Writes the state of a unit, with a trace if it failed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskJob(Generic[S, K]):
+    """What one run of a task is made of."""
+
+    settings: S
+    make_task: Callable[[Any], K]
+    """Makes the connector's task, given its context."""
+    conversion: Conversion
+    clients: Clients
+    flush_s: float
+    uses_topic: Callable[[Unit, str], None]
 
 
 class UnitRunner(ABC):

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.api import ConnectorSettings, Importance, setting
 from strom.connect.converters.making import DEFAULT_HEADER_CONVERTER
 from strom.connect.declared import DECLARED_BY
+from strom.connect.setting_forms import boolean, choice, integer, milliseconds, string, strings
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import MINUTE_MS, SECOND_MS
 
@@ -19,48 +20,38 @@ OVERRIDE_PREFIXES = ("producer.override.", "consumer.override.", "admin.override
 CONVERTER_PREFIXES = ("key.converter.", "value.converter.", "header.converter.")
 
 
-def _ms(name: str, default: int, minimum: int, doc: str) -> Any:
-    return setting(name, Kind.LONG, doc, default, minimum=minimum)
-
-
 def _topic(store: str, content: str, default: str) -> Any:
-    return setting(f"{store}.storage.topic", Kind.STRING, f"The topic of {content}.", default)
+    return string(f"{store}.storage.topic", f"The topic of {content}.", default)
 
 
 def _partitions(store: str, default: int) -> Any:
     name, doc = f"{store}.storage.partitions", "Partitions of that topic."
-    return setting(name, Kind.INT, doc, default, minimum=1)
+    return integer(name, doc, default)
 
 
 def _default_converter(part: str, default: str) -> Any:
-    return setting(f"{part}.converter", Kind.STRING, f"The default converter of {part}s.", default)
+    return string(f"{part}.converter", f"The default converter of {part}s.", default)
 
 
 def _converter(part: str) -> Any:
     doc = f"The converter of {part}s. Default: the worker's."
-    return setting(f"{part}.converter", Kind.STRING, doc)
+    return string(f"{part}.converter", doc)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSettings(ConnectorSettings):
     """Settings of a worker; workers with the same `group.id` and topics are one group."""
 
-    bootstrap_servers: str = setting(
-        "bootstrap.servers", Kind.STRING, "The Kafka brokers to connect to.", "127.0.0.1:9092"
+    bootstrap_servers: str = string(
+        "bootstrap.servers", "The Kafka brokers to connect to.", "127.0.0.1:9092"
     )
-    group_id: str = setting(
-        "group.id",
-        Kind.STRING,
-        "The group of workers that run the connectors.",
-        "connect-cluster",
+    group_id: str = string(
+        "group.id", "The group of workers that run the connectors.", "connect-cluster"
     )
-    host: str = setting("rest.host", Kind.STRING, "The address that REST listens on.", "127.0.0.1")
-    port: int = setting(
-        "rest.port", Kind.INT, "The port of REST; 0 for a free one.", DEFAULT_PORT, minimum=0
-    )
-    advertised_host: str | None = setting(
+    host: str = string("rest.host", "The address that REST listens on.", "127.0.0.1")
+    port: int = integer("rest.port", "The port of REST; 0 for a free one.", DEFAULT_PORT, minimum=0)
+    advertised_host: str | None = string(
         "rest.advertised.host.name",
-        Kind.STRING,
         "The host name by which clients reach this worker, part of its id. Default: rest.host.",
     )
     allowed_hosts: tuple[str, ...] = setting(
@@ -71,9 +62,8 @@ class WorkerSettings(ConnectorSettings):
     offset_partitions: int = _partitions("offset", 25)
     status_topic: str = _topic("status", "states", "connect-status")
     status_partitions: int = _partitions("status", 5)
-    replication_factor: int = setting(
+    replication_factor: int = integer(
         "storage.replication.factor",
-        Kind.INT,
         "The replication factor of the three topics; -1 for the broker's default.",
         -1,
         minimum=-1,
@@ -81,63 +71,49 @@ class WorkerSettings(ConnectorSettings):
     key_converter: str = _default_converter("key", "JSON")
     value_converter: str = _default_converter("value", "JSON")
     header_converter: str = _default_converter("header", DEFAULT_HEADER_CONVERTER)
-    flush_interval_ms: int = _ms(
+    flush_interval_ms: int = milliseconds(
         "offset.flush.interval.ms",
-        10 * SECOND_MS,
-        1,
         "How often sources store offsets, and sinks flush and commit, while records flow. Kafka's "
         "default is a minute.",
-    )
-    graceful_ms: int = _ms(
-        "task.shutdown.graceful.timeout.ms",
         10 * SECOND_MS,
-        0,
-        "How long a stopping worker waits for its tasks.",
+        minimum=1,
     )
-    exactly_once: str = setting(
+    graceful_ms: int = milliseconds(
+        "task.shutdown.graceful.timeout.ms",
+        "How long a stopping worker waits for its tasks.",
+        10 * SECOND_MS,
+    )
+    exactly_once: str = choice(
         "exactly.once.source.support",
-        Kind.STRING,
         "Whether sources write records and offsets in one transaction. Connectors that do not support "
         "it are at least once.",
+        ("disabled", "preparing", "enabled"),
         "enabled",
-        choices=("disabled", "preparing", "enabled"),
     )
-    session_ms: int = setting(
+    session_ms: int = integer(
         "session.timeout.ms",
-        Kind.INT,
         "A worker without heartbeats for this time is evicted, and its tasks are reassigned.",
         10 * SECOND_MS,
         minimum=1000,
     )
-    heartbeat_ms: int = setting(
-        "heartbeat.interval.ms",
-        Kind.INT,
-        "How often a worker sends heartbeats.",
-        SECOND_MS,
-        minimum=10,
+    heartbeat_ms: int = integer(
+        "heartbeat.interval.ms", "How often a worker sends heartbeats.", SECOND_MS, minimum=10
     )
-    plugin_packages: tuple[str, ...] = setting(
+    plugin_packages: tuple[str, ...] = strings(
         "plugin.packages",
-        Kind.LIST,
         "Python packages from which connectors may be imported by `connector.class=module:class`, "
         "separated by commas; subpackages are included. Not needed for connectors of strom and of "
         "entry points. Kafka has no such setting.",
-        (),
     )
-    max_label_values: int = setting(
+    max_label_values: int = integer(
         "metrics.max.label.values",
-        Kind.INT,
         "How many tasks get series of their own in the metrics. The largest do; all others are summed "
         "up as `_other`.",
         1000,
         minimum=0,
     )
-    log_lines: int = setting(
-        "log.lines",
-        Kind.INT,
-        "The number of last log lines kept for each connector.",
-        500,
-        minimum=0,
+    log_lines: int = integer(
+        "log.lines", "The number of last log lines kept for each connector.", 500, minimum=0
     )
 
     def validate(self) -> Mapping[str, str]:
@@ -151,76 +127,62 @@ class WorkerSettings(ConnectorSettings):
 class CommonSettings(ConnectorSettings):
     """Settings that every connector has."""
 
-    name: str = setting("name", Kind.STRING, "The connector's name.", required=True)
-    connector_class: str = setting(
-        "connector.class", Kind.STRING, "The connector's class or its short name.", required=True
+    name: str = string("name", "The connector's name.", required=True)
+    connector_class: str = string(
+        "connector.class", "The connector's class or its short name.", required=True
     )
-    tasks_max: int = setting(
-        "tasks.max",
-        Kind.INT,
-        "The most tasks.",
-        1,
-        minimum=1,
-        importance=Importance.HIGH,
-    )
+    tasks_max: int = integer("tasks.max", "The most tasks.", 1, importance=Importance.HIGH)
     key_converter: str | None = _converter("key")
     value_converter: str | None = _converter("value")
     header_converter: str | None = _converter("header")
-    transforms: tuple[str, ...] = setting(
-        "transforms", Kind.LIST, "Names of transforms, in the order in which they are applied.", ()
+    transforms: tuple[str, ...] = strings(
+        "transforms", "Names of transforms, in the order in which they are applied."
     )
-    predicates: tuple[str, ...] = setting(
-        "predicates", Kind.LIST, "Names of predicates for transforms.", ()
-    )
-    config_action_reload: str = setting(
+    predicates: tuple[str, ...] = strings("predicates", "Names of predicates for transforms.")
+    config_action_reload: str = choice(
         "config.action.reload",
-        Kind.STRING,
         "Accepted for compatibility with Kafka; references are resolved at each start of a task.",
+        ("none", "restart"),
         "restart",
-        choices=("none", "restart"),
         importance=Importance.LOW,
     )
-    declared_by: str | None = setting(
+    declared_by: str | None = string(
         DECLARED_BY,
-        Kind.STRING,
         "The project whose strom.toml declares this connector. Kafka has no such setting.",
         importance=Importance.LOW,
     )
-    tolerance: str = setting(
+    tolerance: str = choice(
         "errors.tolerance",
-        Kind.STRING,
         "Whether a record that cannot be processed fails the task (none) or is skipped (all).",
-        "none",
-        choices=("none", "all"),
+        ("none", "all"),
     )
-    retry_timeout_ms: int = setting(
+    retry_timeout_ms: int = milliseconds(
         "errors.retry.timeout",
-        Kind.LONG,
         "How long a call is retried while the other system is unavailable, in ms; 0 or -1 for no limit.",
         0,
         minimum=-1,
     )
-    retry_delay_max_ms: int = _ms(
-        "errors.retry.delay.max.ms", 10 * SECOND_MS, 1, "The longest wait between two retries."
+    retry_delay_max_ms: int = milliseconds(
+        "errors.retry.delay.max.ms",
+        "The longest wait between two retries.",
+        10 * SECOND_MS,
+        minimum=1,
     )
-    log_errors: bool = setting(
-        "errors.log.enable", Kind.BOOLEAN, "Whether tolerated errors are logged.", False
+    log_errors: bool = boolean("errors.log.enable", "Whether tolerated errors are logged.")
+    log_messages: bool = boolean(
+        "errors.log.include.messages", "Whether these lines include topic, partition and offset."
     )
-    log_messages: bool = setting(
-        "errors.log.include.messages",
-        Kind.BOOLEAN,
-        "Whether these lines include topic, partition and offset.",
-        False,
-    )
-    restart_backoff_ms: int = _ms(
+    restart_backoff_ms: int = milliseconds(
         "restart.backoff.ms",
-        SECOND_MS,
-        0,
         "The wait before a failed connector or task is restarted, doubled each time; 0 leaves it "
         "failed, as in Kafka. Kafka has no such setting.",
+        SECOND_MS,
     )
-    restart_backoff_max_ms: int = _ms(
-        "restart.backoff.max.ms", MINUTE_MS, 1, "The longest such wait. Kafka has no such setting."
+    restart_backoff_max_ms: int = milliseconds(
+        "restart.backoff.max.ms",
+        "The longest such wait. Kafka has no such setting.",
+        MINUTE_MS,
+        minimum=1,
     )
 
 
@@ -228,37 +190,32 @@ class CommonSettings(ConnectorSettings):
 class SourceSettings(CommonSettings):
     """Settings that every source has."""
 
-    exactly_once_support: str = setting(
+    exactly_once_support: str = choice(
         "exactly.once.support",
-        Kind.STRING,
         "With `required`, a connector that does not support exactly once is refused.",
-        "requested",
-        choices=("requested", "required"),
+        ("requested", "required"),
     )
-    transaction_boundary: str = setting(
+    transaction_boundary: str = choice(
         "transaction.boundary",
-        Kind.STRING,
         "When a transaction is committed: after every poll, at intervals, or where the connector defines "
         "it (few do).",
-        "poll",
-        choices=("poll", "interval", "connector"),
+        ("poll", "interval", "connector"),
     )
-    transaction_interval_ms: int | None = setting(
+    transaction_interval_ms: int | None = milliseconds(
         "transaction.boundary.interval.ms",
-        Kind.LONG,
         "The interval between commits. Default: offset.flush.interval.ms. The transaction timeout is "
         "this and a minute for the commit; the broker's transaction.max.timeout.ms limits it.",
         minimum=1,
     )
-    creation_partitions: int | None = setting(
+    creation_partitions: int | None = integer(
         "topic.creation.default.partitions",
-        Kind.INT,
         "Partitions of topics that the connector creates.",
+        minimum=None,
     )
-    creation_replication: int | None = setting(
+    creation_replication: int | None = integer(
         "topic.creation.default.replication.factor",
-        Kind.INT,
         "The replication factor of topics that the connector creates.",
+        minimum=None,
     )
 
 
@@ -266,29 +223,24 @@ class SourceSettings(CommonSettings):
 class SinkSettings(CommonSettings):
     """Settings that every sink has."""
 
-    topics: tuple[str, ...] = setting(
-        "topics", Kind.LIST, "The topics to read.", (), importance=Importance.HIGH
-    )
-    topics_regex: str | None = setting(
+    topics: tuple[str, ...] = strings("topics", "The topics to read.", importance=Importance.HIGH)
+    topics_regex: str | None = string(
         "topics.regex",
-        Kind.STRING,
         "A regular expression for the topics to read, instead of a list.",
         importance=Importance.HIGH,
     )
-    dead_letter_topic: str | None = setting(
+    dead_letter_topic: str | None = string(
         "errors.deadletterqueue.topic.name",
-        Kind.STRING,
         "The topic of records that cannot be processed, with errors.tolerance=all.",
     )
-    dead_letter_replication: int = setting(
+    dead_letter_replication: int = integer(
         "errors.deadletterqueue.topic.replication.factor",
-        Kind.INT,
         "The replication factor of that topic; -1 for the broker's default. Kafka's default is 3.",
         -1,
+        minimum=None,
     )
-    dead_letter_headers: bool = setting(
+    dead_letter_headers: bool = boolean(
         "errors.deadletterqueue.context.headers.enable",
-        Kind.BOOLEAN,
         "Whether headers contain the reason. Kafka's default is false.",
         True,
     )

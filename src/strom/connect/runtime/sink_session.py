@@ -1,25 +1,17 @@
 """One run of a sink task: its clients, and how far it has consumed, flushed and committed."""
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import TopicPartition as NativePartition
 
-from strom.connect.api import (
-    PoisonRecord,
-    RetriableError,
-    SinkContext,
-    SinkRecord,
-    SinkTask,
-    TopicPartition,
-)
+from strom.connect.api import PoisonRecord, RetriableError, SinkRecord, SinkTask, TopicPartition
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.conversion import Conversion
 from strom.connect.runtime.failures import Failures
+from strom.connect.runtime.runner import TaskJob
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.topic_ids import TopicIds
 from strom.connect.runtime.topic_patterns import posix_pattern
@@ -31,18 +23,12 @@ AFTER_POISON = 500
 """The batch size after a poison record: each further one repeats the put of its whole batch."""
 
 
-@dataclass(frozen=True)
-class SinkJob:
+@dataclass(frozen=True, kw_only=True)
+class SinkJob(TaskJob[SinkSettings, SinkTask[Any]]):
     """What one run of a sink task is made of."""
 
-    settings: SinkSettings
-    make_task: Callable[[SinkContext], SinkTask[Any]]
-    conversion: Conversion
-    clients: Clients
-    flush_s: float
     session_ms: int
     """The session timeout: as for workers, so that a dead task's partitions move as soon as it does."""
-    uses_topic: Callable[[Unit, str], None]
 
 
 def group_of(connector: str) -> str:

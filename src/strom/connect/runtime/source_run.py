@@ -16,31 +16,24 @@ from confluent_kafka import KafkaException
 from strom.client.topics import CLUSTER_DEFAULT, create_topic
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
-from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.conversion import Conversion, ProducerRecord
+from strom.connect.runtime.conversion import ProducerRecord
 from strom.connect.runtime.failures import Failures
-from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner, log_and_ignore
+from strom.connect.runtime.runner import Ended, RunnerContext, TaskJob, UnitRunner, log_and_ignore
 from strom.connect.runtime.settings import SourceSettings
 from strom.connect.runtime.source_producer import SourceProducer
 from strom.connect.runtime.stores import SourceOffsets
 from strom.connect.runtime.transaction_timeouts import commit_interval_ms
 
 
-@dataclass(frozen=True)
-class SourceJob:
+@dataclass(frozen=True, kw_only=True)
+class SourceJob(TaskJob[SourceSettings, SourceTask[Any]]):
     """What one run of a source task is made of."""
 
-    settings: SourceSettings
-    make_task: Callable[["_Context"], SourceTask[Any]]
-    conversion: Conversion
-    clients: Clients
     offsets: SourceOffsets
     transactional_id: str | None
     """None for at least once."""
     ready: Callable[[UnitRunner], None]
     """Returns when zombies of older generations of the connector are fenced."""
-    flush_s: float
-    uses_topic: Callable[[Unit, str], None]
 
 
 class _Context:

@@ -117,7 +117,7 @@ class ConnectWorker:
         if isinstance(common, SourceSettings):
             return SourceRun(
                 unit,
-                lambda: self._source_job(unit, connector, common),
+                lambda: self._source_job(unit, connector),
                 self._runner_context,
                 common,
             )
@@ -158,41 +158,33 @@ class ConnectWorker:
             self._clients_of(config),
         )
 
-    def _source_job(
-        self, unit: Unit, connector: ConnectorState, common: SourceSettings
-    ) -> SourceJob:
+    def _source_job(self, unit: Unit, connector: ConnectorState) -> SourceJob:
         config = connector.tasks[unit.task]
         generation = connector.tasks_offset
-        kind = self.checker.plugin(config)
-        exact = exactly_once(kind, self.settings)
-        settings = self.checker.own(config)
-        connector_class: Any = kind.load()
+        exact = exactly_once(self.checker.plugin(config), self.settings)
         return SourceJob(
-            common,
-            lambda context: connector_class.task_class(settings, context),
-            self._conversion(config, common),
-            self._clients_of(config),
-            self.stores.offsets,
-            self._transactional_id(unit) if exact else None,
-            lambda runner: self._wait_for_fences(runner, unit, generation) if exact else None,
-            self.settings.flush_interval_ms / 1000,
-            self._use_topic,
+            **self._task_job(config),
+            offsets=self.stores.offsets,
+            transactional_id=self._transactional_id(unit) if exact else None,
+            ready=lambda runner: self._wait_for_fences(runner, unit, generation) if exact else None,
         )
 
     def _sink_job(self, config: Mapping[str, str]) -> SinkJob:
+        return SinkJob(**self._task_job(config), session_ms=self.settings.session_ms)
+
+    def _task_job(self, config: Mapping[str, str]) -> dict[str, Any]:
+        """The fields of a `TaskJob`; InvalidSettings if the configuration is invalid."""
         settings = self.checker.own(config)
         common = self.checker.common(config)
-        assert isinstance(common, SinkSettings)  # noqa: S101 - `own` raises for a source
         connector_class: Any = self.checker.plugin(config).load()
-        return SinkJob(
-            common,
-            lambda context: connector_class.task_class(settings, context),
-            self._conversion(config, common),
-            self._clients_of(config),
-            self.settings.flush_interval_ms / 1000,
-            self.settings.session_ms,
-            self._use_topic,
-        )
+        return {
+            "settings": common,
+            "make_task": lambda context: connector_class.task_class(settings, context),
+            "conversion": self._conversion(config, common),
+            "clients": self._clients_of(config),
+            "flush_s": self.settings.flush_interval_ms / 1000,
+            "uses_topic": self._use_topic,
+        }
 
     def _wait_for_fences(self, runner: UnitRunner, unit: Unit, generation: int) -> None:
         """Wait until tasks of older generations are fenced; Ended if this one is older itself."""

@@ -9,16 +9,15 @@ from typing import Any, ClassVar, TypeVar
 from strom.connect.api import (
     ConnectorSettings,
     Field,
-    Kind,
     PoisonRecord,
     Schema,
     SinkRecord,
     SourceRecord,
     Type,
-    setting,
 )
 from strom.connect.logical_values import has_default
 from strom.connect.schema_cache import SchemaCache
+from strom.connect.setting_forms import boolean
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 Record = SourceRecord | SinkRecord
@@ -146,11 +145,8 @@ class Predicate(ABC):
 class NullSettings(ConnectorSettings):
     """The setting of all transforms that copy fields."""
 
-    replace_null: bool = setting(
-        "replace.null.with.default",
-        Kind.BOOLEAN,
-        "Replace a missing value by the field's default.",
-        True,
+    replace_null: bool = boolean(
+        "replace.null.with.default", "Replace a missing value by the field's default.", True
     )
 
 

@@ -9,6 +9,7 @@ from strom.connect.api import Field, Kind, PoisonRecord, Schema, SinkRecord, Typ
 from strom.connect.api.schema import TIMESTAMP_NAME
 from strom.connect.logical_values import millis_to_timestamp
 from strom.connect.schema_cache import SchemaCache
+from strom.connect.setting_forms import integer, string, strings
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
@@ -22,7 +23,7 @@ from strom.connect.transforms.contract import (
 
 def _field(name: str, content: str) -> Any:
     marks = "Append ! for a required field, or ? for an optional one (the default)."
-    return setting(name, Kind.STRING, f"The field for {content}. {marks}")
+    return string(name, f"The field for {content}. {marks}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ class InsertFieldSettings(NullSettings):
     offset_field: str | None = _field("offset.field", "the offset; sinks only")
     timestamp_field: str | None = _field("timestamp.field", "the record's timestamp")
     static_field: str | None = _field("static.field", "the static value")
-    static_value: str | None = setting("static.value", Kind.STRING, "The static value.")
+    static_value: str | None = string("static.value", "The static value.")
 
     def validate(self) -> dict[str, str]:
         fields = (self.topic_field, self.partition_field, self.offset_field, self.timestamp_field)
@@ -119,13 +120,11 @@ def _timestamp(record: Record, with_schema: bool) -> Any:
 class ReplaceFieldSettings(NullSettings):
     """Which fields to keep, and their names."""
 
-    exclude: tuple[str, ...] = setting(
-        "exclude", Kind.LIST, "Fields to drop; takes precedence over `include`.", ()
+    exclude: tuple[str, ...] = strings(
+        "exclude", "Fields to drop; takes precedence over `include`."
     )
-    include: tuple[str, ...] = setting(
-        "include", Kind.LIST, "The only fields to keep; empty keeps all.", ()
-    )
-    renames: tuple[str, ...] = setting("renames", Kind.LIST, "New names, as old:new,old:new.", ())
+    include: tuple[str, ...] = strings("include", "The only fields to keep; empty keeps all.")
+    renames: tuple[str, ...] = strings("renames", "New names, as old:new,old:new.")
 
     def validate(self) -> dict[str, str]:
         wrong = [pair for pair in self.renames if len(pair.split(":")) != 2]
@@ -205,8 +204,8 @@ class ValueToKey(Transform):
 class SetSchemaMetadataSettings(NullSettings):
     """The new name and version."""
 
-    name: str | None = setting("schema.name", Kind.STRING, "The schema's new name.")
-    version: int | None = setting("schema.version", Kind.INT, "The schema's new version.")
+    name: str | None = string("schema.name", "The schema's new name.")
+    version: int | None = integer("schema.version", "The schema's new version.", minimum=None)
 
     def validate(self) -> dict[str, str]:
         if self.name is None and self.version is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from strom.connect.api import ConnectorSettings, Header, Kind, PoisonRecord, Schema, setting
 from strom.connect.converters.value_text import parse_text
+from strom.connect.setting_forms import string
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
@@ -35,9 +36,9 @@ class DropHeaders(Transform):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertHeaderSettings(ConnectorSettings):
-    header: str = setting("header", Kind.STRING, "The header's name.", required=True)
-    literal: str = setting(
-        "value.literal", Kind.STRING, "Its value, as text: 12, true, [1,2], abc.", required=True
+    header: str = string("header", "The header's name.", required=True)
+    literal: str = string(
+        "value.literal", "Its value, as text: 12, true, [1,2], abc.", required=True
     )
 
 
@@ -65,9 +66,8 @@ class HeaderFromSettings(NullSettings):
     headers: tuple[str, ...] = setting(
         "headers", Kind.LIST, "The headers' names, in the order of the fields.", (), required=True
     )
-    operation: str = setting(
+    operation: str = string(
         "operation",
-        Kind.STRING,
         "move removes the fields from the record, copy keeps them.",
         required=True,
         choices=("move", "copy"),

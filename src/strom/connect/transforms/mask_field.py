@@ -14,6 +14,7 @@ from strom.connect.logical_values import (
     decimal_scale,
     unscaled_to_decimal,
 )
+from strom.connect.setting_forms import string
 from strom.connect.transforms.contract import NullSettings, Part, PartTransform
 
 
@@ -22,8 +23,8 @@ class MaskFieldSettings(NullSettings):
     """Which fields to mask, and with what."""
 
     fields: tuple[str, ...] = setting("fields", Kind.LIST, "The fields to mask.", (), required=True)
-    replacement: str | None = setting(
-        "replacement", Kind.STRING, "The replacement value, for numbers and strings only."
+    replacement: str | None = string(
+        "replacement", "The replacement value, for numbers and strings only."
     )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strom.connect.api import ConnectorSettings, Field, Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.api import ConnectorSettings, Field, PoisonRecord, Schema, Type
 from strom.connect.logical_values import has_default
+from strom.connect.setting_forms import string
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
@@ -19,7 +20,7 @@ from strom.connect.transforms.contract import (
 
 @dataclass(frozen=True, kw_only=True)
 class HoistFieldSettings(ConnectorSettings):
-    field: str = setting("field", Kind.STRING, "The name of the struct's field.", required=True)
+    field: str = string("field", "The name of the struct's field.", required=True)
 
 
 class HoistField(PartTransform):
@@ -44,10 +45,9 @@ class HoistField(PartTransform):
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractFieldSettings(NullSettings):
-    field: str = setting("field", Kind.STRING, "The field to extract.", required=True)
-    syntax_version: str = setting(
+    field: str = string("field", "The field to extract.", required=True)
+    syntax_version: str = string(
         "field.syntax.version",
-        Kind.STRING,
         "V1: the field's plain name. V2: a path of names separated by dots; a name that contains "
         "a dot is quoted in backticks.",
         "V1",
@@ -138,9 +138,7 @@ def _quoted(text: str, opening: int) -> tuple[str, int]:
 class FlattenSettings(ConnectorSettings):
     """How nested fields are named."""
 
-    delimiter: str = setting(
-        "delimiter", Kind.STRING, "The separator in the name of a nested field.", "."
-    )
+    delimiter: str = string("delimiter", "The separator in the name of a nested field.", ".")
 
 
 class Flatten(PartTransform):

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from strom.connect.api import ConnectorSettings, Kind, setting
+from strom.connect.api import ConnectorSettings
+from strom.connect.setting_forms import string
 from strom.connect.transforms.contract import Predicate, Record, problem_of
 from strom.connect.transforms.java_regex import compile_pattern
 
 
 @dataclass(frozen=True, kw_only=True)
 class HasHeaderKeySettings(ConnectorSettings):
-    name: str = setting("name", Kind.STRING, "The header's name.", required=True)
+    name: str = string("name", "The header's name.", required=True)
 
 
 class HasHeaderKey(Predicate):
@@ -32,8 +33,8 @@ class RecordIsTombstone(Predicate):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicNameMatchesSettings(ConnectorSettings):
-    pattern: str = setting(
-        "pattern", Kind.STRING, "The regular expression for the whole topic name.", required=True
+    pattern: str = string(
+        "pattern", "The regular expression for the whole topic name.", required=True
     )
 
     def validate(self) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, setting
+from strom.connect.api import ConnectorSettings, PoisonRecord
+from strom.connect.setting_forms import string
 from strom.connect.transforms.contract import R, Transform, problem_of
 from strom.connect.transforms.date_patterns import DatePattern
 from strom.connect.transforms.java_regex import compile_pattern, compile_replacement
@@ -12,12 +13,8 @@ from strom.connect.transforms.java_regex import compile_pattern, compile_replace
 class RegexRouterSettings(ConnectorSettings):
     """Which topics, and their new names."""
 
-    regex: str = setting(
-        "regex", Kind.STRING, "The regular expression for the whole topic name.", required=True
-    )
-    replacement: str = setting(
-        "replacement", Kind.STRING, "The new name; $1 is the first group.", required=True
-    )
+    regex: str = string("regex", "The regular expression for the whole topic name.", required=True)
+    replacement: str = string("replacement", "The new name; $1 is the first group.", required=True)
 
     def validate(self) -> dict[str, str]:
         return problem_of("regex", lambda: compile_pattern(self.regex)) or problem_of(
@@ -55,15 +52,13 @@ class RegexRouter(Transform):
 class TimestampRouterSettings(ConnectorSettings):
     """How the new topics are named."""
 
-    topic_format: str = setting(
+    topic_format: str = string(
         "topic.format",
-        Kind.STRING,
         "The new name, built from ${topic} and ${timestamp}.",
         "${topic}-${timestamp}",
     )
-    timestamp_format: str = setting(
+    timestamp_format: str = string(
         "timestamp.format",
-        Kind.STRING,
         "The pattern of ${timestamp}, in the syntax of Java's SimpleDateFormat.",
         "yyyyMMdd",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strom.connect.api import Field, Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.api import Field, PoisonRecord, Schema, Type
 from strom.connect.api.schema import DATE_NAME, NO_DEFAULT, TIME_NAME, TIMESTAMP_NAME
 from strom.connect.logical_values import (
     DAY_MS,
@@ -18,6 +18,7 @@ from strom.connect.logical_values import (
     time_to_millis,
     timestamp_to_millis,
 )
+from strom.connect.setting_forms import choice, string
 from strom.connect.transforms.contract import (
     NullSettings,
     Part,
@@ -41,28 +42,21 @@ _NAMED: Final = {"Date": DATE_NAME, "Time": TIME_NAME, "Timestamp": TIMESTAMP_NA
 class TimestampConverterSettings(NullSettings):
     """Which times to convert, and to what."""
 
-    field: str = setting(
-        "field", Kind.STRING, "The field with the time; empty for the whole key or value.", ""
-    )
-    target: str = setting(
+    field: str = string("field", "The field with the time; empty for the whole key or value.", "")
+    target: str = string(
         "target.type",
-        Kind.STRING,
         "The type to convert to.",
         required=True,
         choices=("string", "unix", "Date", "Time", "Timestamp"),
     )
-    format: str = setting(
-        "format",
-        Kind.STRING,
-        "The pattern of strings, in the syntax of Java's SimpleDateFormat.",
-        "",
+    format: str = string(
+        "format", "The pattern of strings, in the syntax of Java's SimpleDateFormat.", ""
     )
-    precision: str = setting(
+    precision: str = choice(
         "unix.precision",
-        Kind.STRING,
         "The unit since the epoch of the target type unix, or of numbers in the input.",
+        tuple(_PER_SECOND),
         "milliseconds",
-        choices=tuple(_PER_SECOND),
     )
 
     def validate(self) -> dict[str, str]:

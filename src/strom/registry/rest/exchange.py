@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -10,13 +11,16 @@ from starlette.responses import Response
 from strom.http.errors import ErrorFormat, HttpError
 from strom.http.json_body import parse_json_object, read_body
 from strom.registry.deleting import LATEST
+from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion, content_of
 from strom.registry.refusals import RestError, invalid_schema, invalid_version
 from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
+from strom.registry.registry import Registry
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ALL_CONTEXTS = ":*:"
 DEFAULT_CONTEXT = ":.:"
+SERIALIZED = "serialized"
 
 
 def json_response(value: Any, status: int = 200) -> Response:
@@ -109,6 +113,21 @@ def content_to_json(content: Content) -> dict[str, Any]:
     if content.contract:
         fields |= json.loads(content.contract)
     return {**fields, "schema": content.text}
+
+
+def in_format(registry: Registry, content: Content, request: Request) -> Content:
+    """The schema in the format that the request names: Protobuf as its serialized descriptor in base64.
+
+    Unknown formats are ignored, as Confluent's registry does.
+    """
+    is_serialized = request.query_params.get("format") == SERIALIZED
+    if not is_serialized or content.kind is not SchemaType.PROTOBUF:
+        return content
+    from strom.registry.formats.protobuf.schema import ProtobufSchema
+
+    parsed = registry.parse_content(content)
+    assert isinstance(parsed, ProtobufSchema)  # noqa: S101 - by its kind
+    return replace(content, text=parsed.serialized)
 
 
 def _content(given: Mapping[str, Any]) -> Content:

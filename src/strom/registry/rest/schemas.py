@@ -14,13 +14,13 @@ from strom.registry.rest.exchange import (
     CONTENT_TYPE,
     content_to_json,
     flag,
+    in_format,
     json_response,
     page,
     prefix_of,
     to_json,
     to_json_bytes,
 )
-from strom.registry.rest.formatting import content_in_format
 
 
 class SchemaCalls:
@@ -72,10 +72,8 @@ class SchemaCalls:
 
     def get_text(self, request: Request) -> Response:
         """Get the text of a schema without the JSON object around it."""
-        content = self._existing(_id_of(request))
-        format_name = request.query_params.get("format", "")
-        text = content_in_format(self._registry, content, format_name).text
-        return Response(text, media_type=CONTENT_TYPE)
+        content = in_format(self._registry, self._existing(_id_of(request)), request)
+        return Response(content.text, media_type=CONTENT_TYPE)
 
     def subjects(self, request: Request) -> Response:
         """List the subjects that have this schema."""
@@ -99,9 +97,8 @@ class SchemaCalls:
         return [one for one in found if subject in (None, "", one.subject)]
 
     def _in_detail(self, request: Request, schema_id: int) -> Response:
-        content = self._existing(schema_id)
-        format_name = request.query_params.get("format", "")
-        fields = content_to_json(content_in_format(self._registry, content, format_name))
+        content = in_format(self._registry, self._existing(schema_id), request)
+        fields = content_to_json(content)
         if flag(request, "fetchMaxId"):
             with self._registry.reading() as subjects:
                 fields["maxId"] = subjects.highest_id

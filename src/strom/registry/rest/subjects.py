@@ -1,25 +1,22 @@
 """/subjects: list, register, look up and delete schemas by subject."""
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.routing import EncodedRoute
-from strom.registry.deleting import LATEST, delete_subject, delete_version
+from strom.registry.deleting import delete_subject, delete_version, existing_version
 from strom.registry.records import SchemaVersion
-from strom.registry.refusals import (
-    schema_not_found,
-    subject_not_found,
-    version_not_found,
-)
+from strom.registry.refusals import schema_not_found, subject_not_found
 from strom.registry.registering import lookup
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
     body_of,
     flag,
+    in_format,
     json_response,
     page,
     prefix_of,
@@ -28,10 +25,6 @@ from strom.registry.rest.exchange import (
     to_json,
     version_of,
 )
-from strom.registry.rest.formatting import in_format
-
-if TYPE_CHECKING:
-    from strom.registry.subjects import Subjects
 
 
 class SubjectCalls:
@@ -139,24 +132,9 @@ class SubjectCalls:
 
     def _formatted(self, request: Request, *, deleted: bool) -> SchemaVersion:
         found = self._version(request, deleted=deleted)
-        return in_format(self._registry, found, request.query_params.get("format", ""))
+        return replace(found, content=in_format(self._registry, found.content, request))
 
     def _version(self, request: Request, *, deleted: bool) -> SchemaVersion:
         subject, version = subject_of(request), version_of(request)
         with self._registry.reading() as subjects:
             return existing_version(subjects, subject, version, deleted=deleted)
-
-
-def existing_version(
-    subjects: "Subjects", subject: str, version: int, *, deleted: bool
-) -> SchemaVersion:
-    """The version, or RestError that names what does not exist: the subject or the version."""
-    if version == LATEST:
-        found = subjects.latest(subject, deleted=deleted)
-    else:
-        found = subjects.version(subject, version, deleted=deleted)
-    if found is None:
-        if not subjects.versions(subject, deleted=deleted):
-            subject_not_found(subject)
-        version_not_found(version)
-    return found

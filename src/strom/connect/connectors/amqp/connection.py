@@ -9,7 +9,7 @@ import pika
 from pika import exceptions
 
 from strom.connect.api import ConnectError, ConnectorSettings, RetriableError
-from strom.connect.connectors.setting_forms import integer, secret, string
+from strom.connect.setting_forms import integer, secret, string
 
 CONNECT_S = 10
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pika
 
-from strom.connect.api import ConnectError, RetriableError
+from strom.connect.api import ConnectError
 from strom.connect.connectors.amqp.connection import (
     CONNECT_S,
     AmqpConnectionSettings,
@@ -187,8 +187,3 @@ class PublishInterrupted(Exception):
         super().__init__(str(cause))
         self.cause = cause
         self.result = result
-
-    @property
-    def is_retriable(self) -> bool:
-        """Whether the messages may be published again."""
-        return isinstance(self.cause, RetriableError)

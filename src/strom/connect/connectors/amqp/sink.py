@@ -24,7 +24,7 @@ from strom.connect.connectors.amqp.publisher import (
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
 from strom.connect.connectors.sent_since_flush import UnbufferedSinkTask
-from strom.connect.connectors.setting_forms import boolean, choice, integer, string
+from strom.connect.setting_forms import boolean, choice, integer, string
 
 PERSISTENT = 2
 

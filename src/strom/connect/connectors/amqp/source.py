@@ -27,7 +27,7 @@ from strom.connect.api import (
 from strom.connect.api.schema import BYTES, OPTIONAL_STRING, STRING
 from strom.connect.connectors.amqp.connection import AmqpConnectionSettings, to_connect_error
 from strom.connect.connectors.amqp.properties import to_headers
-from strom.connect.connectors.setting_forms import boolean, choice, integer, string, strings
+from strom.connect.setting_forms import boolean, choice, integer, string, strings
 
 IDLE_S = 0.2
 _sessions = itertools.count(1)

@@ -13,7 +13,7 @@ from strom.connect.connectors.databases.address import (
     parse_address,
 )
 from strom.connect.connectors.databases.time_zones import UnknownZone, find_zone
-from strom.connect.connectors.setting_forms import secret, string
+from strom.connect.setting_forms import secret, string
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 from strom.connect.api import Importance
 from strom.connect.connectors.databases.connection_settings import DatabaseSettings
 from strom.connect.connectors.databases.table_names import UnclosedQuote, name_parts
-from strom.connect.connectors.setting_forms import boolean, choice, integer, string, strings
+from strom.connect.setting_forms import boolean, choice, integer, string, strings
 
 KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 

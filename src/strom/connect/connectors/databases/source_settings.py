@@ -7,7 +7,7 @@ from strom.connect.api import Importance, Kind, setting
 from strom.connect.connectors.databases.connection_settings import DatabaseSettings
 from strom.connect.connectors.databases.granularity import CHOICES
 from strom.connect.connectors.databases.table_names import tables_setting
-from strom.connect.connectors.setting_forms import (
+from strom.connect.setting_forms import (
     boolean,
     choice,
     integer,
@@ -21,15 +21,14 @@ from strom.connect.connectors.setting_forms import (
 class JdbcSourceSettings(DatabaseSettings):
     """Settings of the JdbcSource, with the names of Confluent's JDBC connector."""
 
-    mode: str = setting(
+    mode: str = choice(
         "mode",
-        Kind.STRING,
         "bulk reads all rows repeatedly; incrementing reads new rows by a growing column; "
         "timestamp reads new and updated rows by the time of the update; timestamp+incrementing "
         "uses both.",
+        ("bulk", "incrementing", "timestamp", "timestamp+incrementing"),
         "",
         required=True,
-        choices=("bulk", "incrementing", "timestamp", "timestamp+incrementing"),
     )
     incrementing_column: str | None = string(
         "incrementing.column.name",

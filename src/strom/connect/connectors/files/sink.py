@@ -31,7 +31,7 @@ from strom.connect.connectors.files.formatting import (
 )
 from strom.connect.connectors.files.positions import PositionedFile
 from strom.connect.connectors.local_paths import path_problem
-from strom.connect.connectors.setting_forms import boolean, choice, string, strings
+from strom.connect.setting_forms import boolean, choice, milliseconds, string, strings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,8 @@ class FileSinkSettings(ConnectorSettings):
         "Rotate the file when it reaches this size.",
         minimum=1,
     )
-    rotate_interval_ms: int | None = setting(
-        "rotate.interval.ms",
-        Kind.LONG,
-        "Rotate the file when it reaches this age.",
-        minimum=1,
+    rotate_interval_ms: int | None = milliseconds(
+        "rotate.interval.ms", "Rotate the file when it reaches this age.", minimum=1
     )
 
     def validate(self) -> Mapping[str, str]:

@@ -39,7 +39,7 @@ from strom.connect.connectors.files.parsing import (
     TextParser,
 )
 from strom.connect.connectors.local_paths import path_problem, scheme_of
-from strom.connect.connectors.setting_forms import choice, integer, milliseconds, string, strings
+from strom.connect.setting_forms import choice, integer, milliseconds, string, strings
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1

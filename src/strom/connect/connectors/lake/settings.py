@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strom.connect.api import ConnectorSettings, Kind, setting
+from strom.connect.api import ConnectorSettings
 from strom.connect.connectors.local_paths import scheme_of
-from strom.connect.connectors.setting_forms import choice, integer, secret, string
+from strom.connect.setting_forms import choice, integer, secret, string, strings
 
 S3_SCHEME = "s3://"
 TIME_LEVELS = ("year", "month", "day", "hour")
@@ -32,11 +32,9 @@ class LakeSettings(ConnectorSettings):
         "timestamp.field",
         "The field with the time to partition by: a timestamp, or milliseconds. [the record's timestamp]",
     )
-    record_columns: tuple[str, ...] = setting(
+    record_columns: tuple[str, ...] = strings(
         "record.columns",
-        Kind.LIST,
         "The metadata of the record to store as columns, prefixed by an underscore.",
-        (),
         choices=RECORD_COLUMNS,
     )
     flush_size: int = integer(

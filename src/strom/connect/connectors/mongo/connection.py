@@ -10,7 +10,7 @@ from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from strom.connect.api import ConnectError, ConnectorSettings, Importance, RetriableError
-from strom.connect.connectors.setting_forms import integer, secret, string
+from strom.connect.setting_forms import integer, secret, string
 
 _NOT_A_REPLICA_SET = 40573
 _HISTORY_LOST = frozenset({286, 280})

@@ -13,7 +13,7 @@ from pymongo.errors import BulkWriteError, DocumentTooLarge
 
 from strom.connect.api import PoisonRecord, SinkConnector, SinkContext, SinkRecord, SinkTask
 from strom.connect.connectors.mongo.connection import MongoSettings, translated_errors
-from strom.connect.connectors.setting_forms import boolean, choice, integer, string
+from strom.connect.setting_forms import boolean, choice, integer, string
 
 Write = ReplaceOne[dict[str, Any]] | DeleteOne
 _LARGEST_INTEGER = 2**63

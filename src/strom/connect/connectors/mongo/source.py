@@ -23,7 +23,7 @@ from strom.connect.api import (
 )
 from strom.connect.api.schema import STRING
 from strom.connect.connectors.mongo.connection import MongoSettings, translated_errors
-from strom.connect.connectors.setting_forms import boolean, choice, integer, string
+from strom.connect.setting_forms import boolean, choice, integer, string
 
 _SECONDS_BACK = 1
 """If a server does not report its time, changes are read from this long before the local time."""

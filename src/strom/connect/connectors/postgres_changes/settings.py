@@ -11,7 +11,7 @@ from strom.connect.connectors.postgres_changes.names import (
     is_topic_name,
     parse_list,
 )
-from strom.connect.connectors.setting_forms import boolean, choice, integer, secret, string
+from strom.connect.setting_forms import boolean, choice, integer, secret, string
 from strom.model.patterns import compile_pattern
 
 _MAX_NAME_BYTES = 63

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
-from strom.connect.connectors.setting_forms import choice, integer, secret, string
+from strom.connect.setting_forms import choice, integer, secret, string
 
 MAX_WAIT_S = 0.5
 """A request that is due later raises RequestNotDue instead of blocking: the task stays responsive."""

@@ -23,7 +23,6 @@ from strom.connect.api import (
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import GAP, RecordTemplate
 from strom.connect.connectors.sent_since_flush import UnbufferedSinkTask
-from strom.connect.connectors.setting_forms import choice, integer, string
 from strom.connect.connectors.web.http_client import (
     HttpClient,
     HttpClientSettings,
@@ -32,6 +31,7 @@ from strom.connect.connectors.web.http_client import (
     redirect_location,
     start_of,
 )
+from strom.connect.setting_forms import choice, integer, string
 
 _AUTHENTICATION_FAILED = {401, 403, 407}
 """These fail the task: the records are not the cause, so they are no poison records."""

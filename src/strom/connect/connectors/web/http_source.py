@@ -12,16 +12,13 @@ import httpx2
 
 from strom.connect.api import (
     ConnectError,
-    Kind,
     Schema,
     SourceConnector,
     SourceContext,
     SourceRecord,
     SourceTask,
-    setting,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.setting_forms import choice, integer, milliseconds, string
 from strom.connect.connectors.web.http_client import (
     HttpClient,
     HttpClientSettings,
@@ -50,6 +47,7 @@ from strom.connect.connectors.web.progress import (
     TooManyTies,
     digest_of,
 )
+from strom.connect.setting_forms import choice, integer, milliseconds, string
 
 MAX_DIGESTS_PER_RECORD = 200
 """With more digests, the records of a page share an offset: each offset would hold all of them."""
@@ -103,12 +101,10 @@ class HttpSourceSettings(HttpClientSettings):
     paging_parameter: str | None = string(
         "paging.parameter", "The query parameter for cursor, page or offset."
     )
-    paging_first: int | None = setting(
-        "paging.first", Kind.INT, "The first page number or offset; by default 1 and 0."
+    paging_first: int | None = integer(
+        "paging.first", "The first page number or offset; by default 1 and 0.", minimum=None
     )
-    paging_size: int | None = setting(
-        "paging.size", Kind.INT, "The number of records in a full page.", minimum=1
-    )
+    paging_size: int | None = integer("paging.size", "The number of records in a full page.")
     paging_size_parameter: str = string(
         "paging.size.parameter", "The query parameter for paging.size.", "limit"
     )

@@ -5,6 +5,7 @@ import io
 import logging
 import time
 import zlib
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -20,7 +21,6 @@ from strom.connect.api import (
     SourceTask,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.setting_forms import integer, milliseconds, string, strings
 from strom.connect.connectors.web.http_client import (
     HttpClient,
     HttpClientSettings,
@@ -42,7 +42,7 @@ from strom.connect.connectors.web.page_reading import (
 )
 from strom.connect.connectors.web.progress import digest_of
 from strom.connect.connectors.web.robots import MAX_BYTES, Robots
-from strom.connect.connectors.web.visiting import Round, Visit
+from strom.connect.setting_forms import integer, milliseconds, string, strings
 
 MAX_ATTEMPTS = 3
 MAX_SITEMAPS = 50
@@ -109,6 +109,70 @@ class PageSourceSettings(HttpClientSettings):
 
     def public_headers(self) -> dict[str, str]:
         return {"User-Agent": self.user_agent}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page in the queue."""
+
+    url: str
+    depth: int = 0
+    """How many links it is away from a configured page."""
+    attempt: int = 1
+
+    @property
+    def site(self) -> str:
+        """The page's origin: scheme, host and port."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def path(self) -> str:
+        """The page's path and query on its site."""
+        parts = urlsplit(self.url)
+        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+class Round:
+    """The pages of one round: each once, at most so many, with a delay between two visits of a site."""
+
+    def __init__(self, most_pages: int) -> None:
+        self._waiting: deque[Visit] = deque()
+        self._known: set[str] = set()
+        self._most_pages = most_pages
+        self._ready_at: dict[str, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, url: str, depth: int) -> None:
+        """Queue a page, unless it was queued before or the round is full."""
+        if url not in self._known and len(self._known) < self._most_pages:
+            self._known.add(url)
+            self._waiting.append(Visit(url, depth))
+
+    def retry(self, visit: Visit) -> None:
+        """Queue a page again, after all others."""
+        self._waiting.append(Visit(visit.url, visit.depth, visit.attempt + 1))
+
+    def wait(self, now: float) -> float:
+        """Seconds until a page can be visited."""
+        if not self._waiting:
+            return 0.0
+        sites = {visit.site for visit in self._waiting}
+        return max(0.0, min(self._ready_at.get(site, 0.0) for site in sites) - now)
+
+    def take(self, now: float) -> Visit | None:
+        """Remove and return the next page whose site may be visited now."""
+        for visit in self._waiting:
+            if self._ready_at.get(visit.site, 0.0) <= now:
+                self._waiting.remove(visit)
+                return visit
+        return None
+
+    def delay_site(self, site: str, until: float) -> None:
+        """Visit no page of a site before then."""
+        self._ready_at[site] = until
 
 
 class PageSourceTask(SourceTask[PageSourceSettings]):

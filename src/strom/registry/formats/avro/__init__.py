@@ -1,1 +1,1 @@
-"""Avro: types, parser, canonical forms, and schema resolution."""
+"""Avro: types, parser, canonical text, and schema resolution."""

@@ -8,7 +8,6 @@ import re
 from typing import Any
 
 from strom.registry.formats import bounded_json
-from strom.registry.formats.avro.defaults import default_fits
 from strom.registry.formats.avro.types import (
     NO_DEFAULT,
     PRIMITIVES,
@@ -30,6 +29,7 @@ from strom.registry.formats.schema import InvalidSchema
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 ORDERS = ("ascending", "descending", "ignore")
 MAX_FIXED_SIZE = 2**31 - 1
+BITS = {"int": 31, "long": 63}
 
 # Keywords of the specification; every other key is a custom attribute and is preserved.
 TYPE_WORDS = frozenset(
@@ -56,7 +56,7 @@ class AvroParser:
         for union, place in self._unions:
             _check_branches(union, place)
         for part in self._fields:
-            if part.has_default and not default_fits(part):
+            if part.has_default and not _default_fits(part):
                 given = bounded_json.write(part.default)
                 raise _invalid(
                     part.place, f"the default {given} is not a value of the field's type"
@@ -113,14 +113,10 @@ class AvroParser:
                 raise _invalid(place, "`type` must be the name of a type here")
 
     def _record(self, schema: dict[str, Any], space: str, place: str) -> AvroRecord:
-        name = _name(schema, space, place)
         record = AvroRecord(
-            name=name,
-            is_error=schema["type"] == "error",
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema),
+            **_common_parts(schema, space, place), is_error=schema["type"] == "error"
         )
+        name = record.name
         self._define(record, place)  # before its fields, which may refer to it
         fields = schema.get("fields")
         if not isinstance(fields, list):
@@ -174,14 +170,8 @@ class AvroParser:
         default = _text(schema, "default")
         if default is not None and default not in known:
             raise _invalid(place, f"the default {default} is not a symbol of the enum {name.full}")
-        enumeration = AvroEnum(
-            name=name,
-            symbols=symbols,
-            default=default,
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema, ENUM_WORDS),
-        )
+        parts = _common_parts(schema, space, place, ENUM_WORDS)
+        enumeration = AvroEnum(**parts, symbols=symbols, default=default)
         self._define(enumeration, place)
         return enumeration
 
@@ -193,13 +183,7 @@ class AvroParser:
                 place,
                 f"the `size` of {name.full} must be a number of bytes from 0 to {MAX_FIXED_SIZE}",
             )
-        fixed = AvroFixed(
-            name=name,
-            size=size,
-            doc=_text(schema, "doc"),
-            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
-            attributes=_attributes(schema),
-        )
+        fixed = AvroFixed(**_common_parts(schema, space, place), size=size)
         self._define(fixed, place)
         return fixed
 
@@ -243,6 +227,73 @@ def _check_branches(union: AvroUnion, place: str) -> None:
         if name in known:
             raise _invalid(place, f"the union has two branches of type {name}")
         known.add(name)
+
+
+def _default_fits(part: AvroField) -> bool:
+    """Whether a field's default is a value of its type, as far as Avro's Java library checks it.
+
+    The library accepts any string for an enum, a fixed or bytes, and a value of any branch for a union
+    (the specification before 1.12: of the first branch only).
+    """
+    return _fits(part.type, part.default, frozenset((id(part),)))
+
+
+def _fits(schema: AvroType, value: Any, within: frozenset[int]) -> bool:
+    """Check a value; `within` holds the fields whose defaults are being checked around it."""
+    match schema:
+        case AvroPrimitive():
+            return _fits_primitive(schema.type, value)
+        case AvroArray():
+            return isinstance(value, list) and all(
+                _fits(schema.items, item, within) for item in value
+            )
+        case AvroMap():
+            return isinstance(value, dict) and all(
+                _fits(schema.values, item, within) for item in value.values()
+            )
+        case AvroUnion():
+            return any(_fits(branch, value, within) for branch in schema.branches)
+        case AvroRecord():
+            return isinstance(value, dict) and all(
+                _field_fits(part, value, within) for part in schema.fields
+            )
+        case _:
+            return isinstance(value, str)
+
+
+def _field_fits(part: AvroField, value: dict[str, Any], within: frozenset[int]) -> bool:
+    if part.name in value:
+        return _fits(part.type, value[part.name], within)
+    # A default that contains itself would never end.
+    endless = id(part) in within
+    return part.has_default and not endless and _fits(part.type, part.default, within | {id(part)})
+
+
+def _fits_primitive(kind: str, value: Any) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            limit = 1 << BITS[kind]
+            return type(value) is int and -limit <= value < limit
+        case "float" | "double":
+            return type(value) in (int, float)
+        case _:
+            return isinstance(value, str)
+
+
+def _common_parts(
+    schema: dict[str, Any], space: str, place: str, words: frozenset[str] = TYPE_WORDS
+) -> dict[str, Any]:
+    name = _name(schema, space, place)
+    return {
+        "name": name,
+        "doc": _text(schema, "doc"),
+        "aliases": [AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
+        "attributes": _attributes(schema, words),
+    }
 
 
 def _name(schema: dict[str, Any], space: str, place: str) -> AvroName:

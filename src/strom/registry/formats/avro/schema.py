@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Self
 
-from strom.registry.formats.avro import fingerprints, resolution
+from strom.registry.formats.avro import resolution
 from strom.registry.formats.avro.reading import AvroParser
 from strom.registry.formats.avro.types import AvroType
-from strom.registry.formats.avro.writing import CanonicalText, parsing_canonical_form
+from strom.registry.formats.avro.writing import CanonicalText
 from strom.registry.formats.schema import (
     InvalidSchema,
     ParsedSchema,
@@ -47,16 +47,6 @@ class AvroSchema(ParsedSchema):
     def normalized(self) -> str:
         """The canonical text with sorted aliases and attributes."""
         return CanonicalText(self._borrowed, sort=True).write(self.type)
-
-    @cached_property
-    def parsing_canonical_form(self) -> str:
-        """The specification's form: only what affects how bytes are read."""
-        return parsing_canonical_form(self.type)
-
-    @property
-    def fingerprint(self) -> int:
-        """The 64-bit fingerprint of single-object encoding."""
-        return fingerprints.crc_64_avro(self.parsing_canonical_form)
 
     def differences(self, written: Self) -> list[Problem]:
         """The problems of schema resolution."""

@@ -5,7 +5,7 @@ are completed while a text is being parsed; afterwards they do not change.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 PRIMITIVES = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string"),
@@ -58,23 +58,26 @@ class AvroUnion:
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class AvroFixed:
+class NamedType:
+    """What the types that a name refers to have in common."""
+
+    type: ClassVar[str]
     name: AvroName
+    doc: str | None
+    aliases: list[AvroName]
+    attributes: dict[str, Any]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class AvroFixed(NamedType):
     size: int
-    doc: str | None = None
-    aliases: list[AvroName] = field(default_factory=list)
-    attributes: dict[str, Any] = field(default_factory=dict)
     type = "fixed"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class AvroEnum:
-    name: AvroName
+class AvroEnum(NamedType):
     symbols: list[str]
     default: str | None = None
-    doc: str | None = None
-    aliases: list[AvroName] = field(default_factory=list)
-    attributes: dict[str, Any] = field(default_factory=dict)
     type = "enum"
 
 
@@ -95,15 +98,11 @@ class AvroField:
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class AvroRecord:
+class AvroRecord(NamedType):
     """A record, or an error, which has the same shape."""
 
-    name: AvroName
     fields: list[AvroField] = field(default_factory=list)
     is_error: bool = False
-    doc: str | None = None
-    aliases: list[AvroName] = field(default_factory=list)
-    attributes: dict[str, Any] = field(default_factory=dict)
     type = "record"
 
 
@@ -116,5 +115,4 @@ class UnresolvedName:
     type = "awaited"
 
 
-NamedType: TypeAlias = AvroFixed | AvroEnum | AvroRecord
 AvroType: TypeAlias = AvroPrimitive | AvroArray | AvroMap | AvroUnion | NamedType | UnresolvedName

@@ -1,8 +1,8 @@
-"""Writes Avro types as text: the registry's canonical text, and the specification's canonical form.
+"""Writes Avro types as the registry's canonical text.
 
-They differ. The Parsing Canonical Form drops everything that does not affect how bytes are read: docs,
-defaults, aliases. A registry must keep schemas apart that differ in these, so the text that it compares
-keeps them, in the order in which Avro's Java library writes them.
+It is not the specification's Parsing Canonical Form, which drops everything that does not affect how
+bytes are read: docs, defaults, aliases. A registry must keep schemas apart that differ in these, so the
+text that it compares keeps them, in the order in which Avro's Java library writes them.
 """
 
 from collections.abc import Iterable
@@ -107,41 +107,3 @@ class CanonicalText:
 
 def _relative(aliases: list[AvroName], space: str) -> list[str]:
     return [alias.simple if alias.space == space else alias.full for alias in aliases]
-
-
-def parsing_canonical_form(schema: AvroType) -> str:
-    """The specification's Parsing Canonical Form."""
-    return bounded_json.write(_form(schema, set()))
-
-
-def _form(schema: AvroType, known: set[str]) -> Any:
-    match schema:
-        case AvroPrimitive():
-            return schema.type
-        case AvroUnion():
-            return [_form(branch, known) for branch in schema.branches]
-        case AvroArray():
-            return {"type": "array", "items": _form(schema.items, known)}
-        case AvroMap():
-            return {"type": "map", "values": _form(schema.values, known)}
-        case UnresolvedName():
-            raise AssertionError("a parsed schema has no unresolved names")
-        case _:
-            return _named_form(schema, known)
-
-
-def _named_form(schema: NamedType, known: set[str]) -> Any:
-    full = schema.name.full
-    if full in known:
-        return full
-    known.add(full)
-    match schema:
-        case AvroRecord():
-            fields = [
-                {"name": part.name, "type": _form(part.type, known)} for part in schema.fields
-            ]
-            return {"name": full, "type": "record", "fields": fields}
-        case AvroEnum():
-            return {"name": full, "type": "enum", "symbols": schema.symbols}
-        case AvroFixed():
-            return {"name": full, "type": "fixed", "size": schema.size}

@@ -8,32 +8,15 @@ a more precise comparison would accept.
 
 from collections.abc import Iterable, Iterator
 
-from strom.registry.formats.json_schema import containers, scalars
+from strom.registry.formats.json_schema import containers, nodes, scalars
 from strom.registry.formats.json_schema.combinations import combined, is_choice, singleton
-from strom.registry.formats.json_schema.nodes import (
-    Anything,
-    Array,
-    Combined,
-    Condition,
-    Const,
-    Criterion,
-    Enum,
-    Negation,
-    Nothing,
-    Number,
-    Object,
-    Pointer,
-    SchemaNode,
-    String,
-    Typed,
-    identity,
-)
+from strom.registry.formats.json_schema.nodes import SchemaNode, identity
 from strom.registry.formats.schema import Budget, Problem
 
 Pair = tuple[int, int]
 
 
-def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
+def problems(reader: nodes.Pointer, writer: nodes.Pointer) -> list[Problem]:
     """Why the reader's schema rejects some of what the writer's accepts."""
     # Schemas may be recursive. So every pair of referenced locations counts as compatible at first; those
     # that turn out not to be are remembered, and the comparison is repeated until it finds no more.
@@ -42,7 +25,7 @@ def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
     while True:
         comparison = Comparison(refused, budget)
         comparison.compare(reader, writer)
-        found = {pair: comparison.examine(*nodes) for pair, nodes in comparison.met()}
+        found = {pair: comparison.examine(*both) for pair, both in comparison.met()}
         new = {pair: reasons for pair, reasons in found.items() if reasons and pair not in refused}
         if not new:
             last = found[next(iter(found))]
@@ -70,10 +53,10 @@ class Comparison:
     def compare(self, reader: SchemaNode, writer: SchemaNode, path: str = "") -> list[Problem]:
         """The problems of a pair of nodes; paths start with `path`."""
         self._budget.spend()
-        if isinstance(reader, Pointer) or isinstance(writer, Pointer):
-            nodes = _followed(reader), _followed(writer)
-            pair = id(nodes[0]), id(nodes[1])
-            self._met.setdefault(pair, nodes)
+        if isinstance(reader, nodes.Pointer) or isinstance(writer, nodes.Pointer):
+            both = _followed(reader), _followed(writer)
+            pair = id(both[0]), id(both[1])
+            self._met.setdefault(pair, both)
             found = self._refused.get(pair, [])
         else:
             found = self.examine(reader, writer)
@@ -89,7 +72,7 @@ class Comparison:
     def _compare(self, reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
         if self._passes_by_a_part(reader, writer):
             return []
-        if isinstance(writer, Nothing) or isinstance(reader, Anything):
+        if isinstance(writer, nodes.Nothing) or isinstance(reader, nodes.Anything):
             return []
         if type(reader) is not type(writer):
             text = f"the writer's schema is {writer.word}, the reader's {reader.word}"
@@ -99,37 +82,37 @@ class Comparison:
     def _passes_by_a_part(self, reader: SchemaNode, writer: SchemaNode) -> bool:
         """Whether a single part of a combination already makes the pair compatible."""
         match reader, writer:
-            case Combined(), Combined():
+            case nodes.Combined(), nodes.Combined():
                 return False
-            case Combined(), _:
+            case nodes.Combined(), _:
                 if is_choice(reader) or singleton(reader):
                     return any(not self.compare(part, writer) for part in reader.parts)
-            case _, Combined():
-                if writer.criterion is Criterion.ALL or singleton(writer):
+            case _, nodes.Combined():
+                if writer.criterion is nodes.Criterion.ALL or singleton(writer):
                     return any(not self.compare(reader, part) for part in writer.parts)
         return False
 
     def _same_sort(self, reader: SchemaNode, writer: SchemaNode) -> Iterable[Problem]:
         match reader, writer:
-            case String(), String():
+            case nodes.String(), nodes.String():
                 return scalars.strings(reader, writer)
-            case Number(), Number():
+            case nodes.Number(), nodes.Number():
                 return scalars.numbers(reader, writer)
-            case Enum(), Enum():
+            case nodes.Enum(), nodes.Enum():
                 return scalars.enums(reader, writer)
-            case Const(), Const():
+            case nodes.Const(), nodes.Const():
                 return scalars.constants(reader, writer)
-            case Object(), Object():
+            case nodes.Object(), nodes.Object():
                 return containers.objects(self, reader, writer)
-            case Array(), Array():
+            case nodes.Array(), nodes.Array():
                 return containers.arrays(self, reader, writer)
-            case Combined(), Combined():
+            case nodes.Combined(), nodes.Combined():
                 return combined(self, reader, writer)
-            case Negation(), Negation():
+            case nodes.Negation(), nodes.Negation():
                 if self.compare(writer.part, reader.part):
                     text = "the reader excludes more than the writer does"
                     return [Problem("NOT_TYPE_EXTENDED", "not", text)]
-            case Condition(), Condition():
+            case nodes.Condition(), nodes.Condition():
                 if identity(reader.source) != identity(writer.source):
                     return [Problem("CONDITION_CHANGED", "if", "the condition differs")]
         return []
@@ -137,14 +120,14 @@ class Comparison:
 
 def _other_types(reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
     match reader, writer:
-        case Typed(), Typed() if reader.excludes_others and not writer.excludes_others:
+        case nodes.Typed(), nodes.Typed() if reader.excludes_others and not writer.excludes_others:
             text = f"the writer accepts values of any type, the reader {reader.word} only"
             return [Problem("TYPE_NARROWED", "", text)]
     return []
 
 
 def _followed(node: SchemaNode) -> SchemaNode:
-    return node.follow() if isinstance(node, Pointer) else node
+    return node.follow() if isinstance(node, nodes.Pointer) else node
 
 
 def _joined(before: str, after: str) -> str:

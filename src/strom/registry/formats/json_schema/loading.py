@@ -5,26 +5,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urljoin
 
+from strom.registry.formats.json_schema import nodes
 from strom.registry.formats.json_schema.documents import Documents, SchemaLocation, base_inside
 from strom.registry.formats.json_schema.drafts import JsonSchemaDraft
-from strom.registry.formats.json_schema.nodes import (
-    Anything,
-    Array,
-    Boolean,
-    Combined,
-    Condition,
-    Const,
-    Criterion,
-    Enum,
-    Negation,
-    Nothing,
-    Null,
-    Number,
-    Object,
-    Pointer,
-    SchemaNode,
-    String,
-)
+from strom.registry.formats.json_schema.nodes import SchemaNode
 from strom.registry.formats.schema import InvalidSchema
 
 MAX_HOPS = 100
@@ -46,21 +30,23 @@ class Loader:
         self._draft = draft
         # Nodes compare by identity, so a location must always give the same one.
         self._nodes: dict[int, SchemaNode] = {}
-        self._anything = Anything(source=True)
-        self._nothing = Nothing(source=False)
-        self._pointers: list[Pointer] = []
+        self._anything = nodes.Anything(source=True)
+        self._nothing = nodes.Nothing(source=False)
+        self._pointers: list[nodes.Pointer] = []
         self._places: dict[str, SchemaLocation] = {}
         self._makers: dict[str, Callable[[Json, str, bool], SchemaNode]] = {
             "string": _string,
             "number": partial(_number, integer=False),
             "integer": partial(_number, integer=True),
-            "boolean": lambda schema, base, strict: Boolean(source=schema, excludes_others=strict),
-            "null": lambda schema, base, strict: Null(source=schema, excludes_others=strict),
+            "boolean": lambda schema, base, strict: nodes.Boolean(
+                source=schema, excludes_others=strict
+            ),
+            "null": lambda schema, base, strict: nodes.Null(source=schema, excludes_others=strict),
             "object": self._object,
             "array": self._array,
         }
 
-    def load(self) -> Pointer:
+    def load(self) -> nodes.Pointer:
         """Load the schema and all that it refers to; returns the pointer to it."""
         root = self._pointer(None, self._documents.base)
         try:
@@ -71,8 +57,8 @@ class Loader:
             raise InvalidSchema("A reference leads to a value that is not a schema.") from error
         return root
 
-    def _pointer(self, source: Any, uri: str) -> Pointer:
-        pointer = Pointer(source=source, follow=partial(self._follow, uri))
+    def _pointer(self, source: Any, uri: str) -> nodes.Pointer:
+        pointer = nodes.Pointer(source=source, follow=partial(self._follow, uri))
         self._pointers.append(pointer)
         return pointer
 
@@ -82,7 +68,7 @@ class Loader:
                 self._places[uri] = self._documents.find(uri)
             place = self._places[uri]
             node = self._load(place.value, place.base)
-            if not isinstance(node, Pointer):
+            if not isinstance(node, nodes.Pointer):
                 return node
             uri = urljoin(base_inside(*place), self._reference(place.value))
         return self._anything  # circular references restrict nothing
@@ -110,11 +96,11 @@ class Loader:
             schema = {word: schema[word] for word in schema if word not in self._draft.unknown}
         parts = self._parts(schema, base)
         if not parts:
-            node: SchemaNode = Anything(source=schema)
+            node: SchemaNode = nodes.Anything(source=schema)
         elif len(parts) == 1:
             node = parts[0]
         else:
-            node = Combined(source=schema, criterion=Criterion.ALL, parts=parts)
+            node = nodes.Combined(source=schema, criterion=nodes.Criterion.ALL, parts=parts)
         node.has_default = "default" in schema
         return node
 
@@ -125,23 +111,23 @@ class Loader:
             if not self._draft.siblings_count:
                 return parts
         if "enum" in schema:
-            parts.append(Enum(source=schema, values=schema["enum"]))
+            parts.append(nodes.Enum(source=schema, values=schema["enum"]))
         parts += [
-            Combined(
+            nodes.Combined(
                 source=schema,
                 criterion=criterion,
                 parts=[self._load(part, base) for part in schema[criterion]],
             )
-            for criterion in Criterion
+            for criterion in nodes.Criterion
             if criterion in schema
         ]
         if "not" in schema:
-            parts.append(Negation(source=schema, part=self._load(schema["not"], base)))
+            parts.append(nodes.Negation(source=schema, part=self._load(schema["not"], base)))
         if "const" in schema:
-            parts.append(Const(source=schema, value=schema["const"]))
+            parts.append(nodes.Const(source=schema, value=schema["const"]))
         if "if" in schema:
             words = ("if", "then", "else")
-            parts.append(Condition(source={word: schema.get(word, True) for word in words}))
+            parts.append(nodes.Condition(source={word: schema.get(word, True) for word in words}))
         return parts + self._typed(schema, base)
 
     def _typed(self, schema: dict[str, Any], base: str) -> list[SchemaNode]:
@@ -151,7 +137,7 @@ class Loader:
                 return [self._makers[name](schema, base, True)]
             case list() as names:
                 choices = [self._makers[name](schema, base, True) for name in names]
-                return [Combined(source=schema, criterion=Criterion.ANY, parts=choices)]
+                return [nodes.Combined(source=schema, criterion=nodes.Criterion.ANY, parts=choices)]
             case _:
                 return [
                     self._makers[name](schema, base, False)
@@ -159,11 +145,11 @@ class Loader:
                     if not words.isdisjoint(schema)
                 ]
 
-    def _object(self, schema: Json, base: str, strict: bool) -> Object:
+    def _object(self, schema: Json, base: str, strict: bool) -> nodes.Object:
         dependencies = schema.get("dependencies", {}) | schema.get("dependentRequired", {})
         names = {key: value for key, value in dependencies.items() if isinstance(value, list)}
         schemas = {key: value for key, value in dependencies.items() if key not in names}
-        return Object(
+        return nodes.Object(
             source=schema,
             excludes_others=strict,
             bounds=_bounds(schema, OBJECT_BOUNDS),
@@ -177,7 +163,7 @@ class Loader:
             dependent_schemas=self._each(schemas | schema.get("dependentSchemas", {}), base),
         )
 
-    def _array(self, schema: Json, base: str, strict: bool) -> Array:
+    def _array(self, schema: Json, base: str, strict: bool) -> nodes.Array:
         items = schema.get("items")
         if "prefixItems" in schema:  # since 2020-12, where `items` applies to the remaining ones
             first, every, others = schema["prefixItems"], None, "items"
@@ -185,7 +171,7 @@ class Loader:
             first, every, others = items, None, "additionalItems"
         else:
             first, every, others = [], self._restricting(schema, "items", base), ""
-        return Array(
+        return nodes.Array(
             source=schema,
             excludes_others=strict,
             bounds=_bounds(schema, ARRAY_BOUNDS),
@@ -203,7 +189,7 @@ class Loader:
     def _restricting(self, schema: Json, word: str, base: str) -> SchemaNode | None:
         """The schema under a keyword; None if it accepts everything."""
         node = self._load(schema.get(word, True), base)
-        return None if isinstance(node, Anything) else node
+        return None if isinstance(node, nodes.Anything) else node
 
 
 ITEM_WORDS = ("items", "additionalItems", "prefixItems", "unevaluatedItems")
@@ -224,8 +210,8 @@ KEYWORDS = {
 """The keywords by which a schema without `type` implies one."""
 
 
-def _string(schema: Json, base: str, strict: bool) -> String:
-    return String(
+def _string(schema: Json, base: str, strict: bool) -> nodes.String:
+    return nodes.String(
         source=schema,
         excludes_others=strict,
         bounds=_bounds(schema, STRING_BOUNDS),
@@ -233,12 +219,12 @@ def _string(schema: Json, base: str, strict: bool) -> String:
     )
 
 
-def _number(schema: Json, base: str, strict: bool, integer: bool) -> Number:
+def _number(schema: Json, base: str, strict: bool, integer: bool) -> nodes.Number:
     bounds = _bounds(schema, NUMBER_BOUNDS)
     for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if schema.get(exclusive) is True and limit in bounds:  # draft 4
             bounds[exclusive] = bounds.pop(limit)
-    return Number(
+    return nodes.Number(
         source=schema,
         excludes_others=strict,
         bounds=bounds,

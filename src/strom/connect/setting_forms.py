@@ -1,9 +1,9 @@
-"""The forms that most settings of connectors have; each is a `setting` with the rest filled in."""
+"""The forms that most settings have; each is a `setting` with the rest filled in."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from strom.connect.api import Kind, setting
+from strom.connect.api.settings import Kind, setting
 
 
 def string(name: str, doc: str, default: str | None = None, **more: Any) -> Any:
@@ -30,11 +30,13 @@ def boolean(name: str, doc: str, default: bool = False, **more: Any) -> Any:
     return setting(name, Kind.BOOLEAN, doc, default, **more)
 
 
-def integer(name: str, doc: str, default: int, minimum: int = 1, **more: Any) -> Any:
+def integer(
+    name: str, doc: str, default: int | None = None, minimum: int | None = 1, **more: Any
+) -> Any:
     """A number of 32 bits; positive, if no other minimum is given."""
     return setting(name, Kind.INT, doc, default, minimum=minimum, **more)
 
 
-def milliseconds(name: str, doc: str, default: int) -> Any:
-    """A time that may be 0."""
-    return setting(name, Kind.LONG, doc, default, minimum=0)
+def milliseconds(name: str, doc: str, default: int | None = None, minimum: int = 0) -> Any:
+    """A time that may be 0, if no other minimum is given."""
+    return setting(name, Kind.LONG, doc, default, minimum=minimum)
