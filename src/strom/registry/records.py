@@ -174,10 +174,10 @@ def _record(
     if version is not None:
         key["version"] = version
     key["magic"] = 1 if keytype == "SCHEMA" else 0
-    return TopicRecord(_bytes(key), None if value is None else _bytes(value))
+    return TopicRecord(to_json_bytes(key), None if value is None else to_json_bytes(value))
 
 
-def _bytes(value: Mapping[str, Any]) -> bytes:
+def to_json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -190,15 +190,8 @@ def _without_subject(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema_value(entry: SchemaVersion) -> dict[str, Any]:
-    content = entry.content
-    value: dict[str, Any] = {"subject": entry.subject, "version": entry.version, "id": entry.id}
-    if content.kind is not SchemaType.AVRO:
-        value["schemaType"] = content.kind.value
-    if content.references:
-        value["references"] = [reference._asdict() for reference in content.references]
-    if content.contract:
-        value |= json.loads(content.contract)
-    return {**value, "schema": content.text, "deleted": entry.deleted}
+    place = {"subject": entry.subject, "version": entry.version, "id": entry.id}
+    return {**place, **content_to_json(entry.content), "deleted": entry.deleted}
 
 
 def _schema_version(subject: str, version: int, value: dict[str, Any]) -> SchemaVersion:
@@ -219,3 +212,15 @@ def content_of(value: Mapping[str, Any]) -> Content:
         ),
         json.dumps(contract, ensure_ascii=False, sort_keys=True) if contract else "",
     )
+
+
+def content_to_json(content: Content) -> dict[str, Any]:
+    """The JSON object of a content, in records and responses; AVRO is the default of `schemaType`."""
+    fields: dict[str, Any] = {}
+    if content.kind is not SchemaType.AVRO:
+        fields["schemaType"] = content.kind.value
+    if content.references:
+        fields["references"] = [reference._asdict() for reference in content.references]
+    if content.contract:
+        fields |= json.loads(content.contract)
+    return {**fields, "schema": content.text}

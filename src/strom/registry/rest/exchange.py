@@ -1,6 +1,5 @@
 """What all routes share: arguments of a request, responses in the interface's content type."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,13 @@ from strom.http.errors import ErrorFormat, HttpError
 from strom.http.json_body import parse_json_object, read_body
 from strom.registry.deleting import LATEST
 from strom.registry.formats.schema import SchemaType
-from strom.registry.records import Content, SchemaVersion, content_of
+from strom.registry.records import (
+    Content,
+    SchemaVersion,
+    content_of,
+    content_to_json,
+    to_json_bytes,
+)
 from strom.registry.refusals import RestError, invalid_schema, invalid_version
 from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 from strom.registry.registry import Registry
@@ -25,10 +30,6 @@ SERIALIZED = "serialized"
 
 def json_response(value: Any, status: int = 200) -> Response:
     return Response(to_json_bytes(value), status, media_type=CONTENT_TYPE)
-
-
-def to_json_bytes(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _translate(error: Exception) -> HttpError | None:
@@ -101,18 +102,6 @@ def to_json(entry: SchemaVersion) -> dict[str, Any]:
         **content_to_json(entry.content),
         **({"deleted": True} if entry.deleted else {}),
     }
-
-
-def content_to_json(content: Content) -> dict[str, Any]:
-    """A schema as Confluent's interface sends it: AVRO is the default of `schemaType`."""
-    fields: dict[str, Any] = {}
-    if content.kind != "AVRO":
-        fields["schemaType"] = content.kind.value
-    if content.references:
-        fields["references"] = [reference._asdict() for reference in content.references]
-    if content.contract:
-        fields |= json.loads(content.contract)
-    return {**fields, "schema": content.text}
 
 
 def in_format(registry: Registry, content: Content, request: Request) -> Content:

@@ -6,20 +6,18 @@ from starlette.responses import Response
 
 from strom.http.routing import EncodedRoute
 from strom.registry.formats.schema import SchemaType
-from strom.registry.records import Content, SchemaVersion
+from strom.registry.records import Content, SchemaVersion, content_to_json, to_json_bytes
 from strom.registry.refusals import schema_not_found
 from strom.registry.registering import HIGHEST_NUMBER
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
-    content_to_json,
     flag,
     in_format,
     json_response,
     page,
     prefix_of,
     to_json,
-    to_json_bytes,
 )
 
 
