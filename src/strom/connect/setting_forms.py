@@ -15,10 +15,18 @@ def secret(name: str, doc: str, default: str | None = None, **more: Any) -> Any:
 
 
 def choice(
-    name: str, doc: str, choices: Sequence[str], default: str | None = None, **more: Any
+    name: str,
+    doc: str,
+    choices: Sequence[str],
+    default: str | None = None,
+    *,
+    required: bool = False,
+    **more: Any,
 ) -> Any:
-    """One of several texts; by default the first."""
-    return setting(name, Kind.STRING, doc, default or choices[0], choices=tuple(choices), **more)
+    """One of several texts; by default the first, if it is not required."""
+    default = default or ("" if required else choices[0])
+    more = {"choices": tuple(choices), "required": required, **more}
+    return setting(name, Kind.STRING, doc, default, **more)
 
 
 def strings(name: str, doc: str, *, required: bool = False, **more: Any) -> Any:
