@@ -116,28 +116,23 @@ class RunningDemo:
 @contextlib.contextmanager
 def _running(folder: Path) -> Iterator[RunningDemo]:
     project = opened(folder)
-    with ThreadPoolExecutor(1) as starter, contextlib.ExitStack() as running:
+    with contextlib.ExitStack() as running, ThreadPoolExecutor(1) as starter:
         with progress_lines("Starting a broker and Spark"):
-            # Spark takes longest to start: all else is started meanwhile.
-            starting = starter.submit(spark_of, project)
-            running.callback(_stop_session, starting)
-            kafka = running.enter_context(log_of(project))
-            from strom.pipelines.runner import ProjectRunner
-            from strom.pipelines.serving.queries import QueryEngine
+            # Spark starts on this thread, which Ctrl-C interrupts, and a broker meanwhile.
+            starting = starter.submit(running.enter_context, log_of(project))
+            spark = spark_of(project)
+            running.callback(spark.stop)
+            kafka = starting.result()
+        from strom.pipelines.runner import ProjectRunner
+        from strom.pipelines.serving.queries import QueryEngine
 
-            server = running.enter_context(contextlib.closing(QueryEngine(project.manifests)))
-            spark = starting.result()
+        server = running.enter_context(contextlib.closing(QueryEngine(project.manifests)))
         runner = ProjectRunner(project, spark, kafka)
         with progress_lines("Compiling three views"):
             runner.prepare()
         running.callback(runner.stop)
         runner.start()
         yield RunningDemo(project, spark, kafka, runner, server)
-
-
-def _stop_session(starting: "Future[SparkSession]") -> None:
-    if starting.exception() is None:
-        starting.result().stop()
 
 
 def _play(running: RunningDemo, rate: int, seconds: int) -> list[str]:
