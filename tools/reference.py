@@ -14,7 +14,7 @@ from strom.model.group_settings import GroupSettings
 from strom.model.settings import INT_MAX, LONG_MAX, Definition
 from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import handlers
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.api import HANDLERS
 from tools import reference_of_commands, reference_of_connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

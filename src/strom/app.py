@@ -25,7 +25,7 @@ from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
 from strom.server.amqp.listener import AmqpListener
 from strom.server.event_loop import loop_factory
-from strom.server.kafka.context import Endpoint, Services
+from strom.server.kafka.api import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
 from strom.server.management.app import make_server

@@ -5,7 +5,7 @@ import struct
 from typing import Any
 
 from strom.server.kafka import handlers
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.api import HANDLERS
 from strom.wire.kafka.codec import encode
 from strom.wire.kafka.records import Record, build_batch
 from strom.wire.kafka.schema import ArrayOf, Field, Request, Scalar, Struct

@@ -10,9 +10,9 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ProtocolError
 from strom.server.event_loop import loop_factory
+from strom.server.kafka.api import PendingResponse
 from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.listener import KafkaListener
-from strom.server.kafka.pending_response import PendingResponse
 
 LOOPS = [
     pytest.param(asyncio.new_event_loop, id="asyncio"),

@@ -8,8 +8,7 @@ import struct
 import pytest
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.api import HANDLERS, PendingResponse
 from strom.testing import ManualClock
 from strom.wire.kafka.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest

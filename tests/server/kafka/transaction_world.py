@@ -20,9 +20,7 @@ from strom.broker.transactions import Transactions
 from strom.model.broker_settings import BrokerSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.server.kafka import handlers
-from strom.server.kafka.context import Context, Endpoint, Services
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.api import HANDLERS, Context, Endpoint, PendingResponse, Services
 from strom.server.memory import MemoryPool
 from strom.storage.log import Log
 from strom.testing import ManualClock, MemoryFiles

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from strom.model.errors import ProtocolError
-from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.api import PendingResponse
 from strom.server.kafka.receive_buffer import ReceiveBuffer
 from strom.server.transport.client_transport import ClientTransport, Part
 

@@ -10,12 +10,10 @@ from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka import handlers
+from strom.server.kafka.api import HANDLERS, Context, Outcome, PendingResponse, Services
 from strom.server.kafka.connection import KafkaConnection, Parts
-from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import KafkaListener
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import HANDLERS, Outcome
 from strom.server.kafka.response_errors import error_counter
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header

@@ -9,7 +9,7 @@ from strom.coordination.groups.share.partitions.share_partition import (
     AcknowledgeType,
 )
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
-from strom.server.kafka.context import Context
+from strom.server.kafka.api import Context
 from strom.wire.kafka.messages.k78_share_fetch import AcknowledgementBatch
 from strom.wire.kafka.schema import Uuid
 

@@ -15,8 +15,7 @@ from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.topics import is_internal
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.messages.k00_produce import (

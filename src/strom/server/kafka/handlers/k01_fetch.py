@@ -18,8 +18,7 @@ from strom.broker.fetching import (
 )
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.storage.region import Region
 from strom.wire.kafka.messages.k01_fetch import (
     AbortedTransaction,

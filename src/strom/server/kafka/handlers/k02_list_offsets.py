@@ -7,8 +7,7 @@ Behaviour: the special timestamps are latest (-1), earliest (-2), the record wit
 from collections import Counter
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.storage.log import Log
 from strom.storage.log_reading import FoundOffset
 from strom.wire.kafka.messages.k02_list_offsets import (

@@ -8,10 +8,10 @@ allow it, and is ready in the same response. Versions: 0 an empty list means all
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import (
+from strom.server.kafka.api import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,
+    Context,
     Needs,
     Operation,
     Outcome,

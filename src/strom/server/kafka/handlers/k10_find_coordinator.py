@@ -7,8 +7,7 @@ share groups.
 """
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k10_find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

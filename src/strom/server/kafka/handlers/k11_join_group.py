@@ -9,9 +9,7 @@ import uuid
 
 from strom.coordination.groups.commands import JoinGroup
 from strom.coordination.groups.outcome import JoinResponse
-from strom.server.kafka.context import Context
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k11_join_group import (
     JoinGroupRequest,
     JoinGroupResponse,

@@ -1,9 +1,7 @@
 """Heartbeat, api key 12: stay a member of a classic group. Versions: 3 static members."""
 
 from strom.coordination.groups.commands import Heartbeat
-from strom.server.kafka.context import Context
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
 

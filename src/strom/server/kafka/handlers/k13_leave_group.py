@@ -2,8 +2,7 @@
 
 from strom.coordination.groups.commands import LeaveGroup, LeavingMember
 from strom.coordination.groups.outcome import LeaveResponse
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k13_leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,

@@ -6,9 +6,7 @@ members, 5 the protocol is checked.
 
 from strom.coordination.groups.commands import SyncGroup
 from strom.coordination.groups.outcome import SyncResponse
-from strom.server.kafka.context import Context
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_PROTOCOL = 5

@@ -8,8 +8,7 @@ from strom.coordination.groups.classic.group import ClassicGroup, ClassicMember
 from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import GROUP_OPERATIONS, Needs, Operation, Resource, handler
+from strom.server.kafka.api import GROUP_OPERATIONS, Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k15_describe_groups import (
     DescribedGroup,
     DescribedGroupMember,

@@ -1,7 +1,6 @@
 """ListGroups, api key 16. Versions: 4 only those in some states, 5 only those of some types."""
 
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k16_list_groups import (
     ListedGroup,
     ListGroupsRequest,

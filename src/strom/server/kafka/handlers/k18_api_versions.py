@@ -10,8 +10,7 @@ import re
 
 from strom.model.errors import ErrorCode
 from strom.model.features import FEATURES, FEATURES_EPOCH
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import HANDLERS, Outcome, handler
+from strom.server.kafka.api import HANDLERS, Context, Outcome, handler
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k18_api_versions import (
     ApiVersion,

@@ -10,8 +10,7 @@ from collections import Counter
 from strom.broker import configs
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_name_of_queues
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k19_create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,

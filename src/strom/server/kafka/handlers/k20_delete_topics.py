@@ -4,8 +4,7 @@ from collections import Counter
 
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_topic_of_queues
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k20_delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,

@@ -5,8 +5,7 @@ Behaviour: the new start offsets are durable before the response, so that a cras
 
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_topic_of_queues
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,

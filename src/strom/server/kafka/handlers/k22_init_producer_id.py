@@ -9,8 +9,7 @@ not advertised, as in Kafka.
 
 from strom.coordination.transactions.commands import InitProducer
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,

@@ -1,8 +1,7 @@
 """OffsetForLeaderEpoch, api key 23: the end of a leader epoch, to detect truncation (KIP-320)."""
 
 from strom.model.errors import ApiError
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from strom.coordination.transactions.commands import AddPartitions
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition, is_internal
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

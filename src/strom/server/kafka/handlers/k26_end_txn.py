@@ -8,8 +8,7 @@ decision; its clients may have to retry.) Versions: 2 PRODUCER_FENCED, 5 the res
 
 from strom.coordination.transactions.commands import EndTransaction
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
 
 FIRST_VERSION_WITH_FENCED = 2

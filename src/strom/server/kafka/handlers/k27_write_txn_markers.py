@@ -10,8 +10,7 @@ import asyncio
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_topic_of_queues
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k27_write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,

@@ -9,8 +9,7 @@ from strom.broker.configs import (
 )
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

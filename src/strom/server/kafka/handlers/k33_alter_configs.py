@@ -1,9 +1,8 @@
 """AlterConfigs, api key 33: replace all configs of a topic or broker; deprecated."""
 
 from strom.broker.configs import change_settings
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.server.kafka.config_changes import change_each
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k33_alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,

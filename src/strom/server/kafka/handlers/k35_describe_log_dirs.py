@@ -2,8 +2,7 @@
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k35_describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

@@ -2,8 +2,7 @@
 
 from strom.coordination.groups.commands import DeleteGroup
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

@@ -1,9 +1,8 @@
 """IncrementalAlterConfigs, api key 44: set, delete, append to or subtract from single settings."""
 
 from strom.broker.configs import ConfigChange, change_settings
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.server.kafka.config_changes import change_each
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k44_incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

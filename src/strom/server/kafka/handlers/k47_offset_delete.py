@@ -7,8 +7,7 @@ from strom.coordination.groups.commands import DeleteOffsets
 from strom.coordination.groups.outcome import PartitionsResponse
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,

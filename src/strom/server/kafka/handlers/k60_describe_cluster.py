@@ -1,9 +1,9 @@
 """DescribeCluster, api key 60: the brokers and the cluster's id."""
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import (
+from strom.server.kafka.api import (
     CLUSTER_OPERATIONS,
+    Context,
     Needs,
     Operation,
     Outcome,

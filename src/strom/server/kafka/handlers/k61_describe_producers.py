@@ -1,8 +1,7 @@
 """DescribeProducers, api key 61: the active producers of partitions."""
 
 from strom.model.errors import ApiError
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.messages.k61_describe_producers import (
     DescribeProducersRequest,

@@ -9,8 +9,7 @@ from strom.coordination.groups.consumer.topic_pattern import TopicPattern
 from strom.coordination.transactions.records import TransactionMetadata
 from strom.coordination.transactions.states import TransactionState as State
 from strom.model.errors import ApiError
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k66_list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,

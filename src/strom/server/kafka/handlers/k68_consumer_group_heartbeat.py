@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.records import by_topic
 from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
-from strom.server.kafka.context import Context
-from strom.server.kafka.pending_response import PendingResponse
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,

@@ -10,8 +10,7 @@ from strom.coordination.groups.consumer.records import by_topic
 from strom.coordination.groups.consumer.values import ConsumerMember
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import GROUP_OPERATIONS, Needs, Operation, Resource, handler
+from strom.server.kafka.api import GROUP_OPERATIONS, Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k69_consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,

@@ -7,9 +7,9 @@ next page. Topics are ordered by name.
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import (
+from strom.server.kafka.api import (
     TOPIC_OPERATIONS,
+    Context,
     Needs,
     Operation,
     Outcome,

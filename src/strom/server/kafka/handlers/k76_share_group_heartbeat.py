@@ -6,9 +6,8 @@ Behaviour: the member generates its id. The response has the assignment whenever
 from strom.coordination.groups.share.group import NEW_EPOCH
 from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatResponse
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.server.kafka.handlers.k68_consumer_group_heartbeat import to_assignment
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.server.kafka.share_acknowledging import MOST_MEMBER_ID_LENGTH
 from strom.wire.kafka.messages.k76_share_group_heartbeat import (
     ShareGroupHeartbeatRequest,

@@ -2,9 +2,8 @@
 
 from strom.coordination.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupMember
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
+from strom.server.kafka.api import GROUP_OPERATIONS, Context, Needs, Operation, Resource, handler
 from strom.server.kafka.handlers.k69_consumer_group_describe import to_described_assignment
-from strom.server.kafka.registry import GROUP_OPERATIONS, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k77_share_group_describe import (
     DescribedGroup,
     Member,

@@ -13,8 +13,7 @@ from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
 from strom.broker.shared_partition import SharedPartition
 from strom.coordination.groups.share.partitions.acquisition import AcquireLimits
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
     AcknowledgeResult,

@@ -8,8 +8,7 @@ import asyncio
 
 from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
     AcknowledgeResult,

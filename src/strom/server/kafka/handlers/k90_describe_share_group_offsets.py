@@ -7,8 +7,7 @@ from strom.broker.share_groups import SharePosition
 from strom.broker.share_sessions import TopicIdPartition
 from strom.coordination.groups.share.group import ShareGroup
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,

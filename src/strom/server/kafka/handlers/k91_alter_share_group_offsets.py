@@ -8,8 +8,7 @@ from strom.broker.share_sessions import TopicIdPartition
 from strom.coordination.groups.share.protocol import AddShareTopics
 from strom.coordination.groups.share.records import KnownTopic
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestTopic,

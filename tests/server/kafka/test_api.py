@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from strom.server.kafka import handlers
-from strom.server.kafka.registry import HANDLERS, Needs, handler
+from strom.server.kafka.api import HANDLERS, Needs, handler
 from strom.wire.kafka.messages import REQUESTS
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
