@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from strom.broker.partition import HostedTopic
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.naming import DEFAULT_VHOST
 from strom.broker.queues.store import QueueStore
 from strom.broker.queues.to_topic import TopicFeed
-from strom.broker.topics import HostedTopic
 from strom.queues.definitions import QUEUE, Binding, ExchangeDefinition, QueueDefinition
 from strom.queues.message import Message
 from strom.queues.queue import Queue

@@ -17,11 +17,11 @@ from strom.coordination.groups.commands import (
     DeleteGroup,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
 )
-from strom.coordination.groups.outcome import JoinResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import DAY_MS

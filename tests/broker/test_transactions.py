@@ -14,8 +14,12 @@ from strom.broker.partition import Partition
 from strom.broker.transactions import Transactions
 from strom.coordination.groups.commands import CommitOffsets, ProducerEpoch
 from strom.coordination.groups.records import CommittedOffset
-from strom.coordination.transactions.commands import AddPartitions, EndTransaction, InitProducer
-from strom.coordination.transactions.outcome import TransactionResponse
+from strom.coordination.transactions.commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    TransactionResponse,
+)
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition

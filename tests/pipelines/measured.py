@@ -7,7 +7,7 @@ from typing import Any
 
 from strom.pipelines.layers.speed import SpeedProgress
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import Manifest, Version, ViewSegment
+from strom.pipelines.views.manifests import Manifest, Version, ViewSegment
 
 VERSION = Version(
     number=2,

@@ -10,9 +10,8 @@ from strom.pipelines import Stream, View, count, distinct, top_k, window
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
-from strom.pipelines.views.chain import ViewSegment
 from strom.pipelines.views.fold import bind
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifests, ViewSegment
 from strom.pipelines.views.versions import new_version
 from tests.pipelines.oracle import SCHEMA, START
 

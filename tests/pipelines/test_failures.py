@@ -24,7 +24,7 @@ from strom.pipelines.kafka_log import KafkaUnavailable, LogTruncated
 from strom.pipelines.layers.batch import ArchiveTooShort
 from strom.pipelines.layers.dead_letters import DeadLettersRefused
 from strom.pipelines.layers.skipping import ViewFailed
-from strom.pipelines.views.chain import ChainConflict
+from strom.pipelines.views.manifests import ChainConflict
 from strom.registry.client import RegistryUnreachable
 
 

@@ -19,7 +19,7 @@ from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.spark.session import in_pool, java_options
-from strom.pipelines.views.chain import ChainConflict
+from strom.pipelines.views.manifests import ChainConflict
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
 from tests.pipelines.world import World, as_text, fresh_topic
 

@@ -8,8 +8,7 @@ from click.testing import CliRunner
 from strom.cli.views import describe, list_views
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.set_aside import FILE, ViewStates, clear_reason, reason_set_aside
-from strom.pipelines.views.chain import Manifest, Version
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 
 PROJECT = """
 from strom.pipelines import Stream, View, count

@@ -14,10 +14,9 @@ from typing import TypeVar
 
 from strom.broker.group_commit import GroupCommit
 from strom.broker.metadata_log import METADATA_PARTITION, MetadataLog
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, HostedTopics, Partition
 from strom.broker.schema_ids import SchemaIds
 from strom.broker.topic_logs import DiskWork, TopicLogs
-from strom.broker.topics import HostedTopic, HostedTopics
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
     BrokerConfigs,

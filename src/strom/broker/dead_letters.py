@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strom.broker.broker import Broker
-from strom.broker.partition import Partition
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic, Partition
 from strom.coordination.groups.share.partitions.share_partition import DeadReason, DeadRecords
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, MalformedRecords
 from strom.model.group_settings import GroupSettings

@@ -14,10 +14,9 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, respond, to_client_error
-from strom.coordination.groups.commands import GroupCommand
+from strom.coordination.groups.commands import GroupCommand, GroupOutcome, Timer
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import GroupOutcome, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import GroupRecord, is_offset_key
 from strom.model.errors import ApiError, ErrorCode

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
-from strom.coordination.transactions.outcome import Markers
+from strom.coordination.transactions.commands import Markers
 from strom.coordination.transactions.records import LAST_EPOCH, NO_EPOCH
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition

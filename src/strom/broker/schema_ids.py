@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable
 from uuid import UUID
 
+from strom.broker.partition import HostedTopic
 from strom.broker.replaying import committed_records
-from strom.broker.topics import HostedTopic
 from strom.coordination.schemas.known_ids import KnownIds
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.storage.log import Log

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
-from strom.broker.partition import Partition
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic, Partition
 from strom.coordination.metadata.records import TopicMetadata
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition

@@ -26,9 +26,10 @@ from strom.coordination.transactions.commands import (
     EndTransaction,
     InitProducer,
     TransactionCommand,
+    TransactionOutcome,
+    TransactionResponse,
 )
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
-from strom.coordination.transactions.outcome import TransactionOutcome, TransactionResponse
 from strom.coordination.transactions.records import TransactionRecord, decode, encode
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode

@@ -12,7 +12,7 @@ from strom.cli.project import opened, project_option
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
-    from strom.pipelines.views.chain import Manifest
+    from strom.pipelines.views.manifests import Manifest
 
 
 @click.group()

@@ -9,7 +9,7 @@ from strom.metrics.tables import TableCollector
 from strom.metrics.views import OUTAGES, STREAMS, VIEWS, StreamReading, ViewReading
 from strom.pipelines.layers.speed import SpeedLayer
 from strom.pipelines.runner import ProjectRunner
-from strom.pipelines.views.chain import Version
+from strom.pipelines.views.manifests import Version
 
 NO_VALUE = float("nan")
 LAST_SERVED = 1000

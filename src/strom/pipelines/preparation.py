@@ -19,9 +19,8 @@ from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.project import Project
 from strom.pipelines.set_aside import clear_reason
 from strom.pipelines.topic_identity import is_same, replay_hint
-from strom.pipelines.views.chain import Version
 from strom.pipelines.views.fingerprints import is_made_by
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifests, Version
 from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:

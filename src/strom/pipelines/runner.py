@@ -23,9 +23,9 @@ from strom.pipelines.plan import Mode
 from strom.pipelines.preparation import ProjectPreparation, prepare_topics
 from strom.pipelines.project import Project
 from strom.pipelines.set_aside import clear_reason
-from strom.pipelines.views.chain import ChainConflict
 from strom.pipelines.views.continuation import continuation
 from strom.pipelines.views.fingerprints import adopt, is_made_by
+from strom.pipelines.views.manifests import ChainConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

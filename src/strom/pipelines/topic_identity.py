@@ -7,8 +7,7 @@ reveal that only until it has grown; the topic id (KIP-516) always does.
 from dataclasses import replace
 
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
-from strom.pipelines.views.chain import Manifest, Version
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 
 
 def check_same_topic(kafka: KafkaLog, manifests: Manifests, view: str, number: int) -> None:

@@ -13,16 +13,14 @@ from typing import Any
 from strom.coordination.groups.commands import (
     CommitOffsets,
     GroupCommand,
+    GroupResponse,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeavingMember,
     SyncGroup,
-)
-from strom.coordination.groups.outcome import (
-    GroupResponse,
-    JoinResponse,
-    LeaveResponse,
     SyncResponse,
 )
 from strom.coordination.groups.records import CommittedOffset

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from strom.coordination.groups.commands import CommitOffsets, DeleteGroup, JoinGroup, SyncGroup
+from strom.coordination.groups.commands import (
+    CommitOffsets,
+    DeleteGroup,
+    JoinGroup,
+    JoinResponse,
+    SyncGroup,
+)
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
-from strom.coordination.groups.outcome import JoinResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition

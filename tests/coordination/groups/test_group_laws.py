@@ -19,12 +19,13 @@ from strom.coordination.groups.commands import (
     CommitOffsets,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
+    SyncResponse,
 )
 from strom.coordination.groups.log_format import decode
-from strom.coordination.groups.outcome import JoinResponse, SyncResponse
 from strom.coordination.groups.records import CommittedOffset, GroupMetadata
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition

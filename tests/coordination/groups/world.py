@@ -3,10 +3,15 @@
 import itertools
 from typing import Any
 
-from strom.coordination.groups.commands import GroupCommand
+from strom.coordination.groups.commands import (
+    GroupCommand,
+    GroupOutcome,
+    GroupResponse,
+    SessionTimeout,
+    Timer,
+)
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, SessionTimeout, Timer
 from strom.coordination.groups.topics_image import FixedTopics, TopicInfo
 from strom.model.broker_settings import BrokerSettings
 

@@ -6,10 +6,12 @@ from strom.coordination.transactions.commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
+    Markers,
     TransactionCommand,
+    TransactionOutcome,
+    TransactionResponse,
 )
 from strom.coordination.transactions.coordinator import TransactionCoordinator
-from strom.coordination.transactions.outcome import Markers, TransactionOutcome, TransactionResponse
 from strom.coordination.transactions.records import TransactionMetadata, decode, encode
 from strom.coordination.transactions.states import LEGAL_TRANSITIONS
 from strom.model.broker_settings import BrokerSettings

@@ -11,8 +11,7 @@ from strom.pipelines import Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.building import building_version, is_being_built, resumed, sole_builder
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import ViewSegment, from_json, to_json
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifests, ViewSegment, from_json, to_json
 from strom.pipelines.views.versions import new_version, rolled_back
 
 STREAM = Stream("clicks", schema="page STRING", partitions=2)

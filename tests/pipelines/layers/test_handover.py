@@ -18,8 +18,7 @@ from strom.pipelines.layers.handover import (
     switch_if_reached,
 )
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import Manifest, Version, ViewSegment
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version, ViewSegment
 
 
 @dataclass

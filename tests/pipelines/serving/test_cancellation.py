@@ -14,7 +14,7 @@ from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import ViewSegment
+from strom.pipelines.views.manifests import ViewSegment
 from tests.pipelines.served import append, get, served_manifests
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) AS r(i), page_minutes"

@@ -17,9 +17,8 @@ from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import ViewSegment
 from strom.pipelines.views.fold import bind
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifests, ViewSegment
 from strom.pipelines.views.versions import new_version
 from tests.pipelines.oracle import SCHEMA, START
 

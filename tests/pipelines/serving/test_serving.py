@@ -15,7 +15,7 @@ from strom.pipelines import Project
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import ViewSegment
+from strom.pipelines.views.manifests import ViewSegment
 from strom.pipelines.views.versions import new_version
 from tests.http.pages import check_foreign_pages_are_refused
 from tests.pipelines.served import ROWS, clicks, compute, get, served_manifests, states, view

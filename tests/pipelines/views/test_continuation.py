@@ -6,9 +6,9 @@ import pytest
 
 from strom.pipelines import Stream, View, count
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.continuation import continuation
 from strom.pipelines.views.fingerprints import fingerprint
+from strom.pipelines.views.manifests import Manifest, Version, ViewSegment
 
 STREAM = Stream("clicks", schema="page STRING", partitions=1)
 PRESENT = View(reads=STREAM, keys=["page"], measures={"n": count()}, name="pages")

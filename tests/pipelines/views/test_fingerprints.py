@@ -12,9 +12,9 @@ from strom.model.errors import UserError
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.project import load_project
 from strom.pipelines.runner import check_definitions
-from strom.pipelines.views.chain import Version
 from strom.pipelines.views.fingerprints import adopt, fingerprint, is_made_by
 from strom.pipelines.views.legacy_fingerprint import legacy_fingerprint
+from strom.pipelines.views.manifests import Version
 from strom.pipelines.views.static_tables import sweep_tables, with_tables
 
 VIEWS = '''

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, Partition
 from strom.broker.queues.bridge_letters import BridgeDeadLetters
 from strom.broker.queues.from_topic import Delivery
 from strom.broker.queues.to_topic import TopicFeed
 from strom.broker.queues.topic_messages import message_from_record
 from strom.broker.queues.topic_reader import TopicReader
-from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError
 from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor

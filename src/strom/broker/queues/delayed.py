@@ -9,8 +9,8 @@ import asyncio
 import logging
 from typing import Protocol
 
+from strom.broker.partition import HostedTopic
 from strom.broker.queues.store import QueueStore
-from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
 from strom.queues.errors import QueueError

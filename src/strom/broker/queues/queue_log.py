@@ -6,10 +6,9 @@ Partition 0 holds the messages, partition 1 which of them are removed.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, Partition
 from strom.broker.queues.message_log import MessageLog
 from strom.broker.queues.progress_log import ProgressLog
-from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ErrorCode
 from strom.queues.message import Message

@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 from strom.broker.broker import Broker
+from strom.broker.partition import HostedTopic
 from strom.broker.queues.message_cache import MemoryShare
 from strom.broker.queues.slices import BackgroundTasks
 from strom.broker.queues.store import BATCH_BYTES, QueueStore
 from strom.broker.queues.turn import TickBatcher
-from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
 from strom.queues.definitions import QueueDefinition
 from strom.queues.queue import Queue

@@ -9,11 +9,10 @@ import logging
 from collections.abc import Iterator, Sized
 from typing import Protocol
 
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, Partition
 from strom.broker.queues.message_cache import OVERHEAD, MemoryShare, MessageCache
 from strom.broker.queues.message_log import MessageLog
 from strom.broker.queues.queue_log import QueueLog
-from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.acknowledged import Range

@@ -14,9 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, Partition
 from strom.broker.queues.turn import TickBatcher
-from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.retries import RetryPolicy

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from strom.broker.partition import Partition
+from strom.broker.partition import HostedTopic, Partition
 from strom.broker.queues.from_topic import Delivery, PartitionReader, Route
-from strom.broker.topics import HostedTopic
 from strom.queues.definitions import Cursor
 from strom.wire.kafka.records import Record
 

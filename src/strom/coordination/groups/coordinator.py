@@ -18,11 +18,6 @@ from strom.coordination.groups.commands import (
     DeleteGroup,
     DeleteOffsets,
     GroupCommand,
-)
-from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
-from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
-from strom.coordination.groups.outcome import (
     GroupOutcome,
     GroupResponse,
     PartitionsResponse,
@@ -30,6 +25,9 @@ from strom.coordination.groups.outcome import (
     Ticket,
     Timer,
 )
+from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
+from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
@@ -37,8 +35,7 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetDeleted,
 )
-from strom.coordination.groups.share.group import ShareGroup
-from strom.coordination.groups.share.protocol import ShareGroupProtocol
+from strom.coordination.groups.share.protocol import ShareGroup, ShareGroupProtocol
 from strom.coordination.groups.topics_image import FixedTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode

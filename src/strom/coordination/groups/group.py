@@ -10,9 +10,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from strom.coordination.groups.commands import CommitOffsets, GroupCommand
+from strom.coordination.groups.commands import (
+    CommitOffsets,
+    GroupCommand,
+    GroupOutcome,
+    GroupResponse,
+    Ticket,
+    Timer,
+)
 from strom.coordination.groups.offsets import CommittedOffsets
-from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, Ticket, Timer
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode

@@ -11,11 +11,9 @@ from strom.coordination.transactions.commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
-    TransactionCommand,
-)
-from strom.coordination.transactions.outcome import (
     Markers,
     Ticket,
+    TransactionCommand,
     TransactionOutcome,
     TransactionResponse,
 )

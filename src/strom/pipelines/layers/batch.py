@@ -15,8 +15,7 @@ from strom.pipelines.layers.skipping import Piece, SegmentWriter
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
-from strom.pipelines.views.chain import ChainConflict, Manifest, Version, ViewSegment
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import ChainConflict, Manifest, Manifests, Version, ViewSegment
 from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.topic_identity import is_same
-from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fingerprints import is_made_by
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.supervision.file_lock import LockHeld, held, is_held
 
 

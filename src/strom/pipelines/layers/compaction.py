@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.serving.connections import connect, parquet_source, quoted_text
 from strom.pipelines.serving.statements import merge_statement
-from strom.pipelines.views.chain import ChainConflict, Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import ChainConflict, Manifest, Manifests, Version, ViewSegment
 
 if TYPE_CHECKING:
     import duckdb

@@ -18,9 +18,8 @@ from strom.pipelines.spark.reading import RAW_SCHEMA
 from strom.pipelines.spark.row_level import unread_rows
 from strom.pipelines.spark.valid_text import text_repairs, with_valid_text
 from strom.pipelines.spark.writing import write_rows
-from strom.pipelines.views.chain import Layer, Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Layer, Manifest, Manifests, Version, ViewSegment
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.topic_identity import is_same
-from strom.pipelines.views.chain import Manifest, Version
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.supervision.file_lock import is_held, locked
 
 PAUSE_S = 10.0

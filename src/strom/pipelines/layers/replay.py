@@ -23,8 +23,14 @@ from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_hint
-from strom.pipelines.views.chain import ChainConflict, Manifest, Version, VersionState, ViewSegment
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import (
+    ChainConflict,
+    Manifest,
+    Manifests,
+    Version,
+    VersionState,
+    ViewSegment,
+)
 from strom.pipelines.views.versions import new_version
 
 if TYPE_CHECKING:

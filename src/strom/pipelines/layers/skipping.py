@@ -18,8 +18,7 @@ from strom.pipelines.layers.compiled_views import CompiledView, write_segment
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.layers.record_ranges import Record, RecordRange, one_of
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import Layer, Manifest, ViewSegment
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Layer, Manifest, Manifests, ViewSegment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

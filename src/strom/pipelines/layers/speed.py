@@ -29,8 +29,7 @@ from strom.pipelines.set_aside import ViewStates
 from strom.pipelines.spark.parsing import DEAD_LETTER, malformed_records, malformed_rows, parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_hint
-from strom.pipelines.views.chain import ChainConflict, ViewSegment
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import ChainConflict, Manifests, ViewSegment
 
 if TYPE_CHECKING:
     import pyarrow as pa

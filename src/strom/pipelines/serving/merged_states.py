@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import parquet_source
 from strom.pipelines.serving.statements import finish_statement, merge_statement
-from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version, ViewSegment
 
 if TYPE_CHECKING:
     import duckdb

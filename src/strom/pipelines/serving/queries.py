@@ -12,9 +12,8 @@ from strom.pipelines.serving.admission import AdmittedQuery, admit
 from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.merged_states import MAX_BYTES_IN_MEMORY, MergedStates
-from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fold import ViewFold, bind
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from strom.pipelines.definitions.view import View
 from strom.pipelines.layers.building import building_version
-from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fingerprints import is_made_by
+from strom.pipelines.views.manifests import Manifest, Version
 from strom.pipelines.views.versions import current_version
 
 

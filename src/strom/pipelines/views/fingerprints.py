@@ -13,9 +13,8 @@ from typing import Any
 from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.definitions.view import View
-from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.legacy_fingerprint import legacy_fingerprint
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.pipelines.views.reached_code import reached
 from strom.pipelines.views.stored_definitions import store
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from strom.model.errors import UserError
 from strom.pipelines.definitions.view import View
 from strom.pipelines.offsets import TopicOffsets
-from strom.pipelines.views.chain import Manifest, Version, VersionState
 from strom.pipelines.views.fingerprints import fingerprint, is_made_by
-from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.manifests import Manifest, Manifests, Version, VersionState
 from strom.pipelines.views.stored_definitions import load, store
 
 if TYPE_CHECKING:

@@ -10,10 +10,12 @@ from strom.testing.history.operations import (
     Outcome,
     Owns,
     Read,
+    Recorder,
+    Running,
     Send,
     Step,
+    read_lines,
 )
-from strom.testing.history.recording import Recorder, Running, read_lines
 
 __all__ = [
     "KAFKA_ALLOWS",

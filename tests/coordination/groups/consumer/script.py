@@ -22,27 +22,25 @@ from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
     CommitOffsets,
     GroupCommand,
+    GroupResponse,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeavingMember,
     SyncGroup,
+    SyncResponse,
 )
 from strom.coordination.groups.consumer.classic_members import as_classic
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.values import (
+from strom.coordination.groups.consumer.records import (
     LEAVE_EPOCH,
     NOTHING,
     STATIC_LEAVE_EPOCH,
     Partitions,
     TopicIdPartition,
-)
-from strom.coordination.groups.outcome import (
-    GroupResponse,
-    JoinResponse,
-    LeaveResponse,
-    SyncResponse,
 )
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode

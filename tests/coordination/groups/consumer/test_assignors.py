@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.coordination.groups.consumer.assignors import Assignments, MemberSpec, assign
-from strom.coordination.groups.consumer.values import TopicIdPartition
+from strom.coordination.groups.consumer.records import TopicIdPartition
 
 A, B, C = (bytes([number]) * 16 for number in range(3))
 topics = st.frozensets(st.sampled_from([A, B, C]), min_size=1)

@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup, ConsumerState
-from strom.coordination.groups.consumer.values import (
+from strom.coordination.groups.consumer.records import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NOTHING,

@@ -10,21 +10,23 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from strom.coordination.groups.commands import (
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
     LeavingMember,
+    StatusResponse,
     SyncGroup,
+    SyncResponse,
 )
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.values import (
+from strom.coordination.groups.consumer.records import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     NOTHING,
     Partitions,
     TopicIdPartition,
 )
-from strom.coordination.groups.outcome import JoinResponse, StatusResponse, SyncResponse
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.wire.kafka.codec import encode

@@ -5,19 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.coordination.groups.consumer.records import (
+    ClassicMetadata,
+    CurrentAssignment,
     GroupEpoch,
     MemberCurrent,
+    MemberState,
     MemberSubscription,
     MemberTarget,
     PatternResolved,
-    TargetEpoch,
-)
-from strom.coordination.groups.consumer.values import (
-    ClassicMetadata,
-    CurrentAssignment,
-    MemberState,
     ResolvedPattern,
     Subscription,
+    TargetEpoch,
     TopicIdPartition,
 )
 from strom.coordination.groups.log_format import decode, encode

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.commands import DeleteGroup
+from strom.coordination.groups.commands import DeleteGroup, SessionTimeout
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import SessionTimeout
 from strom.coordination.groups.share.protocol import (
     AddShareTopics,
     DeleteShareTopics,

@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from strom.coordination.groups.classic.states import LEGAL_TRANSITIONS, GroupState
+from strom.coordination.groups.commands import JoinedMember, Ticket
 from strom.coordination.groups.group import Group, GroupType
-from strom.coordination.groups.outcome import JoinedMember, Ticket
 from strom.coordination.groups.records import GroupMetadata, MemberMetadata
 from strom.coordination.groups.subscription import subscribed_topics
 from strom.model.errors import ApiError, ErrorCode

@@ -10,29 +10,27 @@ from strom.coordination.groups.commands import (
     NEW_MEMBER,
     CommitOffsets,
     GroupCommand,
+    GroupOutcome,
+    GroupResponse,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
+    JoinTimeout,
     LeaveGroup,
+    LeaveResponse,
+    SessionTimeout,
+    StatusResponse,
     SyncGroup,
+    SyncResponse,
+    SyncTimeout,
+    Ticket,
+    Timer,
 )
 from strom.coordination.groups.consumer.commands import Downgraded
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import tombstones
 from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
 from strom.coordination.groups.group import GroupProtocol, GroupType
-from strom.coordination.groups.outcome import (
-    GroupOutcome,
-    GroupResponse,
-    JoinResponse,
-    JoinTimeout,
-    LeaveResponse,
-    SessionTimeout,
-    StatusResponse,
-    SyncResponse,
-    SyncTimeout,
-    Ticket,
-    Timer,
-)
 from strom.coordination.groups.records import GroupDeleted, GroupMetadata
 from strom.model.errors import ApiError, ErrorCode
 

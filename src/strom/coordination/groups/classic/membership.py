@@ -7,14 +7,12 @@ from strom.coordination.groups.commands import (
     NEW_MEMBER,
     Heartbeat,
     JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    SyncGroup,
-)
-from strom.coordination.groups.outcome import (
     JoinResponse,
+    LeaveGroup,
     LeaveResponse,
+    LeavingMember,
     SessionTimeout,
+    SyncGroup,
     SyncResponse,
     SyncTimeout,
     Ticket,

@@ -8,7 +8,7 @@ starting many consumers gives one generation instead of one for each.
 
 from strom.coordination.groups.classic.group import ClassicGroup, ClassicMember
 from strom.coordination.groups.classic.states import GroupState
-from strom.coordination.groups.outcome import (
+from strom.coordination.groups.commands import (
     GroupOutcome,
     JoinResponse,
     JoinTimeout,

@@ -9,8 +9,8 @@ The result is deterministic; ties go to the first member by instance id, else by
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from strom.coordination.groups.consumer.records import NOTHING, Partitions, TopicIdPartition
 from strom.coordination.groups.consumer.uniform import balance_overlapping
-from strom.coordination.groups.consumer.values import NOTHING, Partitions, TopicIdPartition
 from strom.wire.kafka.schema import Uuid
 
 Assignments: TypeAlias = dict[str, Partitions]

@@ -10,14 +10,17 @@ from strom.coordination.groups.commands import (
     NEW_MEMBER,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
+    LeaveResponse,
     LeavingMember,
     SyncGroup,
+    SyncResponse,
 )
 from strom.coordination.groups.consumer.commands import ClassicJoinTimeout, ClassicSyncTimeout
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import MembershipUpdate
-from strom.coordination.groups.consumer.values import (
+from strom.coordination.groups.consumer.records import (
     ClassicMetadata,
     ConsumerMember,
     MemberState,
@@ -25,7 +28,6 @@ from strom.coordination.groups.consumer.values import (
     Subscription,
     TopicIdPartition,
 )
-from strom.coordination.groups.outcome import JoinResponse, LeaveResponse, SyncResponse
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.errors import ApiError, ErrorCode, ProtocolError
 from strom.wire.kafka.consumer_protocol import (

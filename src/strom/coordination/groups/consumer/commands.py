@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Self
 
-from strom.coordination.groups.consumer.values import Partitions
-from strom.coordination.groups.outcome import GroupResponse, MemberTimer, Timer
+from strom.coordination.groups.commands import GroupResponse, MemberTimer, Timer
+from strom.coordination.groups.consumer.records import Partitions
 from strom.model.errors import ErrorCode
 
 NO_TIMEOUT = -1

@@ -6,26 +6,24 @@ from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
 
+from strom.coordination.groups.commands import GroupOutcome
 from strom.coordination.groups.consumer.records import (
+    NOTHING,
+    ConsumerMember,
     ConsumerRecord,
+    CurrentAssignment,
     GroupEpoch,
     MemberCurrent,
     MemberSubscription,
     MemberTarget,
-    PatternResolved,
-    TargetEpoch,
-)
-from strom.coordination.groups.consumer.values import (
-    NOTHING,
-    ConsumerMember,
-    CurrentAssignment,
     Partitions,
+    PatternResolved,
     ResolvedPattern,
     Subscription,
+    TargetEpoch,
     TopicIdPartition,
 )
 from strom.coordination.groups.group import Group, GroupType
-from strom.coordination.groups.outcome import GroupOutcome
 from strom.coordination.groups.topics_image import TopicInfo, TopicsImage
 
 NO_EPOCH = -1

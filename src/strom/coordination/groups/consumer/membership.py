@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from strom.coordination.groups.commands import GroupOutcome, SessionTimeout
 from strom.coordination.groups.consumer.commands import (
     ClassicJoinTimeout,
     ClassicSyncTimeout,
@@ -12,12 +13,19 @@ from strom.coordination.groups.consumer.commands import (
 from strom.coordination.groups.consumer.group import ConsumerGroup, GroupDraft
 from strom.coordination.groups.consumer.reconciliation import ReconciliationTarget, reconcile
 from strom.coordination.groups.consumer.records import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
     ConsumerRecord,
+    CurrentAssignment,
     GroupEpoch,
     MemberCurrent,
+    MemberState,
     MemberSubscription,
     MemberTarget,
+    Partitions,
     PatternResolved,
+    Subscription,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.target import (
@@ -27,17 +35,7 @@ from strom.coordination.groups.consumer.target import (
     raise_epoch_if_topics_changed,
     resolve_patterns,
 )
-from strom.coordination.groups.consumer.values import (
-    JOIN_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    ConsumerMember,
-    CurrentAssignment,
-    MemberState,
-    Partitions,
-    Subscription,
-)
 from strom.coordination.groups.group import CoordinatorContext
-from strom.coordination.groups.outcome import GroupOutcome, SessionTimeout
 from strom.model.errors import ApiError, ErrorCode
 
 

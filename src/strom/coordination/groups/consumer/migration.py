@@ -6,6 +6,14 @@ members remain. They become a classic group again, and rebalance.
 """
 
 from strom.coordination.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicMember
+from strom.coordination.groups.commands import (
+    GroupOutcome,
+    JoinResponse,
+    JoinTimeout,
+    SessionTimeout,
+    SyncResponse,
+    SyncTimeout,
+)
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
 from strom.coordination.groups.consumer.commands import (
     ClassicJoinTimeout,
@@ -15,28 +23,18 @@ from strom.coordination.groups.consumer.commands import (
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import tombstones
 from strom.coordination.groups.consumer.records import (
+    ClassicMetadata,
     ConsumerRecord,
+    CurrentAssignment,
     GroupEpoch,
     MemberCurrent,
     MemberSubscription,
     MemberTarget,
-    TargetEpoch,
-)
-from strom.coordination.groups.consumer.values import (
-    ClassicMetadata,
-    CurrentAssignment,
     Subscription,
+    TargetEpoch,
     TopicIdPartition,
 )
 from strom.coordination.groups.group import CoordinatorContext
-from strom.coordination.groups.outcome import (
-    GroupOutcome,
-    JoinResponse,
-    JoinTimeout,
-    SessionTimeout,
-    SyncResponse,
-    SyncTimeout,
-)
 from strom.coordination.groups.records import GroupDeleted
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.errors import ApiError, ErrorCode, ProtocolError

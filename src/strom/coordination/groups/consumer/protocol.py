@@ -8,10 +8,17 @@ from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
     CommitOffsets,
     GroupCommand,
+    GroupOutcome,
+    GroupResponse,
     Heartbeat,
     JoinGroup,
+    JoinResponse,
     LeaveGroup,
+    MemberTimer,
+    StatusResponse,
     SyncGroup,
+    Ticket,
+    Timer,
 )
 from strom.coordination.groups.consumer import classic_members
 from strom.coordination.groups.consumer.commands import (
@@ -30,31 +37,20 @@ from strom.coordination.groups.consumer.migration import (
     upgrade,
 )
 from strom.coordination.groups.consumer.records import (
-    RECORDS,
-    ConsumerRecord,
-    GroupEpoch,
-    is_tombstone,
-)
-from strom.coordination.groups.consumer.requests import check_request
-from strom.coordination.groups.consumer.values import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
+    RECORDS,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
+    ConsumerRecord,
+    GroupEpoch,
     MemberState,
     Subscription,
     TopicIdPartition,
+    is_tombstone,
 )
+from strom.coordination.groups.consumer.requests import check_request
 from strom.coordination.groups.group import GroupProtocol, GroupType
-from strom.coordination.groups.outcome import (
-    GroupOutcome,
-    GroupResponse,
-    JoinResponse,
-    MemberTimer,
-    StatusResponse,
-    Ticket,
-    Timer,
-)
 from strom.coordination.groups.records import GroupDeleted
 from strom.model.errors import ApiError, ErrorCode
 

@@ -7,7 +7,7 @@ revocation, and is assigned to another member only then.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from strom.coordination.groups.consumer.values import (
+from strom.coordination.groups.consumer.records import (
     CurrentAssignment,
     MemberState,
     Owned,

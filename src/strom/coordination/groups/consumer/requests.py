@@ -3,11 +3,7 @@
 from collections.abc import Sequence
 
 from strom.coordination.groups.consumer.commands import NO_TIMEOUT, ConsumerHeartbeat
-from strom.coordination.groups.consumer.values import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-)
+from strom.coordination.groups.consumer.records import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from strom.model.errors import ApiError, ErrorCode
 
 

@@ -3,13 +3,14 @@
 from strom.coordination.groups.consumer.assignors import MemberSpec, assign
 from strom.coordination.groups.consumer.group import GroupDraft, hash_of_topics
 from strom.coordination.groups.consumer.records import (
+    NOTHING,
     GroupEpoch,
     MemberTarget,
     PatternResolved,
+    ResolvedPattern,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.topic_pattern import TopicPattern
-from strom.coordination.groups.consumer.values import NOTHING, ResolvedPattern
 from strom.coordination.groups.topics_image import TopicsImage
 
 

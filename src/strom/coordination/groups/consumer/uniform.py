@@ -7,7 +7,7 @@ the one with the fewest, until no move improves the balance of any topic.
 
 from collections.abc import Mapping, Sequence
 
-from strom.coordination.groups.consumer.values import TopicIdPartition
+from strom.coordination.groups.consumer.records import TopicIdPartition
 from strom.wire.kafka.schema import Uuid
 
 MAX_ROUNDS = 16

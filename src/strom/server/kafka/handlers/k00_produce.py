@@ -11,8 +11,7 @@ partition to the transaction (KIP-890); before, AddPartitionsToTxn is needed.
 import asyncio
 import logging
 
-from strom.broker.partition import Partition
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic, Partition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.topics import is_internal
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler

@@ -5,7 +5,7 @@ allow it, and is ready in the same response. Versions: 0 an empty list means all
 10 topic ids, 12 topics by id.
 """
 
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
 from strom.server.kafka.api import (

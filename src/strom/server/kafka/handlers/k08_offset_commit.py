@@ -5,9 +5,8 @@ commit; without a generation any client may, while the group is empty. Versions:
 time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a deleted group, 10 topic ids.
 """
 
-from strom.broker.topics import HostedTopic
-from strom.coordination.groups.commands import CommitOffsets
-from strom.coordination.groups.outcome import PartitionsResponse
+from strom.broker.partition import HostedTopic
+from strom.coordination.groups.commands import CommitOffsets, PartitionsResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition

@@ -7,8 +7,7 @@ returning static leader skips the assignment (KIP-814).
 
 import uuid
 
-from strom.coordination.groups.commands import JoinGroup
-from strom.coordination.groups.outcome import JoinResponse
+from strom.coordination.groups.commands import JoinGroup, JoinResponse
 from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k11_join_group import (
     JoinGroupRequest,

@@ -1,7 +1,6 @@
 """LeaveGroup, api key 13: remove members from a group. Versions: 3 several, or by instance id."""
 
-from strom.coordination.groups.commands import LeaveGroup, LeavingMember
-from strom.coordination.groups.outcome import LeaveResponse
+from strom.coordination.groups.commands import LeaveGroup, LeaveResponse, LeavingMember
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k13_leave_group import (
     LeaveGroupRequest,

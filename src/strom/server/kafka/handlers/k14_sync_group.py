@@ -4,8 +4,7 @@ Behaviour: the response waits for the leader, and until the assignments are dura
 members, 5 the protocol is checked.
 """
 
-from strom.coordination.groups.commands import SyncGroup
-from strom.coordination.groups.outcome import SyncResponse
+from strom.coordination.groups.commands import SyncGroup, SyncResponse
 from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 

@@ -6,8 +6,7 @@ Behaviour: until the transaction commits the offsets are pending: OffsetFetch re
 AddOffsetsToTxn is needed.
 """
 
-from strom.coordination.groups.commands import CommitOffsets, ProducerEpoch
-from strom.coordination.groups.outcome import PartitionsResponse
+from strom.coordination.groups.commands import CommitOffsets, PartitionsResponse, ProducerEpoch
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition

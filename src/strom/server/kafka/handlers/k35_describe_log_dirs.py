@@ -1,6 +1,6 @@
 """DescribeLogDirs, api key 35: the sizes of partitions on disk."""
 
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic
 from strom.model.errors import ErrorCode
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.messages.k35_describe_log_dirs import (

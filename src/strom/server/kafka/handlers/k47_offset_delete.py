@@ -3,8 +3,7 @@
 Behaviour: offsets of subscribed topics cannot be deleted (GROUP_SUBSCRIBED_TO_TOPIC).
 """
 
-from strom.coordination.groups.commands import DeleteOffsets
-from strom.coordination.groups.outcome import PartitionsResponse
+from strom.coordination.groups.commands import DeleteOffsets, PartitionsResponse
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler

@@ -8,8 +8,7 @@ import uuid
 from collections.abc import Iterable
 
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
-from strom.coordination.groups.consumer.records import by_topic
-from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
+from strom.coordination.groups.consumer.records import Partitions, TopicIdPartition, by_topic
 from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
 from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     Assignment,

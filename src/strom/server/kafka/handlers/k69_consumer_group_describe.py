@@ -6,8 +6,7 @@ Behaviour: groups of other types are not found. Versions: 1 the protocol of each
 from collections.abc import Iterable
 
 from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.records import by_topic
-from strom.coordination.groups.consumer.values import ConsumerMember
+from strom.coordination.groups.consumer.records import ConsumerMember, by_topic
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import GROUP_OPERATIONS, Context, Needs, Operation, Resource, handler

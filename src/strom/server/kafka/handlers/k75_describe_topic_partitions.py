@@ -4,7 +4,7 @@ Behaviour: at most `response_partition_limit` partitions in one response; the cu
 next page. Topics are ordered by name.
 """
 
-from strom.broker.topics import HostedTopic
+from strom.broker.partition import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name, is_internal
 from strom.server.kafka.api import (

@@ -3,8 +3,12 @@
 Behaviour: the member generates its id. The response has the assignment whenever it has changed.
 """
 
-from strom.coordination.groups.share.group import NEW_EPOCH
-from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatResponse
+from strom.coordination.groups.share.protocol import (
+    LEAVING,
+    NEW_EPOCH,
+    ShareHeartbeat,
+    ShareHeartbeatResponse,
+)
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.server.kafka.handlers.k68_consumer_group_heartbeat import to_assignment

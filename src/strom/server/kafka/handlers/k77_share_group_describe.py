@@ -1,6 +1,6 @@
 """ShareGroupDescribe, api key 77: state, members and partitions of share groups."""
 
-from strom.coordination.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupMember
+from strom.coordination.groups.share.protocol import ASSIGNOR, ShareGroup, ShareGroupMember
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import GROUP_OPERATIONS, Context, Needs, Operation, Resource, handler
 from strom.server.kafka.handlers.k69_consumer_group_describe import to_described_assignment

@@ -5,7 +5,7 @@ Behaviour: a partition without state has offset -1. Versions: 1 lag.
 
 from strom.broker.share_groups import SharePosition
 from strom.broker.share_sessions import TopicIdPartition
-from strom.coordination.groups.share.group import ShareGroup
+from strom.coordination.groups.share.protocol import ShareGroup
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
