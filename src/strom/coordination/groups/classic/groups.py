@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from strom.coordination.groups.classic import membership
 from strom.coordination.groups.classic.group import ClassicGroup
-from strom.coordination.groups.classic.rebalance import Rebalance
+from strom.coordination.groups.classic.membership import Rebalance
 from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.commands import (
     NEW_MEMBER,

@@ -3,6 +3,11 @@
 `range` gives every member a contiguous range of each topic, co-partitioned across topics. `uniform`
 balances the number of partitions as far as subscriptions allow, and moves as few as possible.
 
+With different subscriptions, `uniform` first gives unassigned partitions to the subscriber with the
+fewest, starting with the topics that have the most partitions per subscriber. Then, topic by topic,
+partitions move from the subscriber with the most to the one with the fewest, until no move improves the
+balance of any topic.
+
 The result is deterministic; ties go to the first member by instance id, else by member id.
 """
 
@@ -10,8 +15,59 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from strom.coordination.groups.consumer.records import NOTHING, Partitions, TopicIdPartition
-from strom.coordination.groups.consumer.uniform import balance_overlapping
 from strom.wire.kafka.schema import Uuid
+
+MAX_ROUNDS = 16
+"""The limit of rounds: overlapping subscriptions can take many for ever smaller gains."""
+
+
+def balance_overlapping(
+    assignments: dict[str, set[TopicIdPartition]],
+    readers: Mapping[Uuid, Sequence[str]],
+    partitions: Mapping[Uuid, int],
+) -> None:
+    """Complete and balance the assignments, in place."""
+    topics = sorted(
+        (topic for topic in partitions if readers[topic]),
+        key=lambda topic: (-partitions[topic] / len(readers[topic]), len(readers[topic]), topic),
+    )
+    taken = {one for assigned in assignments.values() for one in assigned}
+    for topic in topics:
+        for index in range(partitions[topic]):
+            one = TopicIdPartition(topic, index)
+            if one not in taken:
+                assignments[_least_loaded(readers[topic], assignments)].add(one)
+    for _ in range(MAX_ROUNDS):
+        moves = sum(_balance_topic(topic, readers[topic], assignments) for topic in topics)
+        if not moves:
+            return
+
+
+def _least_loaded(members: Sequence[str], assignments: Mapping[str, set[TopicIdPartition]]) -> str:
+    return min(members, key=lambda member: len(assignments[member]))
+
+
+def _balance_topic(
+    topic: Uuid, readers: Sequence[str], assignments: dict[str, set[TopicIdPartition]]
+) -> int:
+    """Move partitions of one topic; returns how many."""
+    owned = {
+        reader: sorted(one for one in assignments[reader] if one.topic_id == topic)
+        for reader in readers
+    }
+    moves = 0
+    while givers := [reader for reader in readers if owned[reader]]:
+        giver = max(givers, key=lambda reader: len(assignments[reader]))
+        taker = _least_loaded(readers, assignments)
+        if len(assignments[giver]) - len(assignments[taker]) <= 1:
+            break
+        one = owned[giver].pop()
+        assignments[giver].remove(one)
+        assignments[taker].add(one)
+        owned[taker].append(one)
+        moves += 1
+    return moves
+
 
 Assignments: TypeAlias = dict[str, Partitions]
 
