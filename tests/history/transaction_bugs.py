@@ -6,7 +6,8 @@ from strom.broker.markers import MarkerWriter, PendingMarkers
 from strom.coordination.groups.offsets import CommittedOffsets
 from strom.coordination.transactions.commands import AddPartitions, EndTransaction
 from strom.coordination.transactions.coordinator import TransactionCoordinator
-from strom.storage.log import Log
+from strom.storage.log_reader import LogReader
+from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
 from strom.wire.kafka.records import ControlType
 from tests.history.planting import Plant, around, every
@@ -15,13 +16,13 @@ from tests.history.storage_bugs import forget_sequences
 
 def show_open_transactions() -> None:
     """Readers of committed records are shown what is not yet decided."""
-    Log.last_stable_offset = property(lambda self: self.high_watermark)  # type: ignore[assignment]
+    LogState.last_stable_offset = property(lambda self: self.high_watermark)  # type: ignore[assignment]
 
 
 def hide_that_it_was_aborted() -> None:
     """Readers do not get the list of aborted transactions."""
 
-    @around(Log, "_has_aborted")
+    @around(LogReader, "_has_aborted")
     def has_aborted(_original, _self):
         return False
 
