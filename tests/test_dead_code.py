@@ -18,6 +18,7 @@ USED_FROM_OUTSIDE = {
     "src/strom/wire/*/m*/*": "messages are found by api key or class and method id",
     "*:connection_made": "asyncio calls it",
     "*:get_buffer": "asyncio calls it",
+    "*:get_code": "importlib calls it",
     "*:buffer_updated": "asyncio calls it",
     "*:eof_received": "asyncio calls it",
     "*:pause_writing": "asyncio calls it",

@@ -5,8 +5,9 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
@@ -182,10 +183,24 @@ def _collect(project: Project, names: dict[str, object]) -> None:
                 project.views[quality.name] = quality
 
 
+class _UncachedLoader(SourceFileLoader):
+    """Compiles the file as it is now.
+
+    Cached bytecode counts as fresh if size and second of the last change are the same, so it would
+    hide an edit that follows another at once.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _run(path: Path) -> ModuleType:
     """Execute a definition file again; DefinitionError has the line of a failure."""
     name = MODULE_PREFIX + path.stem
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(
+        name, path, loader=_UncachedLoader(name, str(path))
+    )
     if spec is None or spec.loader is None:
         raise UserError(f"{path} cannot be loaded as a Python module.")
     module = importlib.util.module_from_spec(spec)
