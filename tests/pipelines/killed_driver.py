@@ -9,9 +9,9 @@ import signal
 import sys
 from pathlib import Path
 
-from strom.pipelines import data_folder
 from strom.pipelines.layers import batch, compaction, master, speed
 from strom.pipelines.spark.session import start_session
+from strom.supervision import durable_files
 from tests.pipelines.shop import make_stream, make_views
 from tests.pipelines.world import World
 
@@ -21,7 +21,7 @@ POINTS = {
     # The first of two views has the micro-batch, the second has not.
     "between two views": (speed, "append_segment", 2),
     # The new manifest is written beside the old one, and not renamed.
-    "before the rename": (data_folder, "_sync", 1),
+    "before the rename": (durable_files, "_sync", 1),
     # Records are in files, and the table does not know them.
     "mid-archive": (master.MasterDataset, "add", 1),
     # The whole batch is computed, and not published.

@@ -21,7 +21,7 @@ from strom.cli.options import (
     ready_json_option,
     require_packages,
 )
-from strom.cli.printing import print_json
+from strom.cli.printing import print_json, print_ready
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.server import set_on_signal
 from strom.supervision.lifeline import end_with_parent
@@ -130,17 +130,11 @@ def _announce(running: Any, *, as_json: bool) -> None:
         )
         return
     address = "" if running.url.endswith(f":{DEFAULT_PORT}") else f" --url {running.url}"
-    click.echo(
-        f"strom {strom.__version__} Connect worker is ready\n"
-        f"  REST            {running.url}\n"
-        f"  Kafka           {settings.bootstrap_servers}\n"
-        f"  group           {settings.group_id}\n\n"
-        "Next, in another terminal:\n"
-        f"  strom connect plugins{address}\n"
-        "  strom connect add lines connector.class=FileStreamSource file=$PWD/in.txt "
-        f"topic=lines{address}\n"
-        f"  strom connect list{address}\n\n"
-        "Ctrl-C stops it."
+    lines = "lines connector.class=FileStreamSource file=$PWD/in.txt topic=lines"
+    print_ready(
+        f"strom {strom.__version__} Connect worker is ready",
+        {"REST": running.url, "Kafka": settings.bootstrap_servers, "group": settings.group_id},
+        [f"strom connect {one}{address}" for one in ("plugins", f"add {lines}", "list")],
     )
 
 

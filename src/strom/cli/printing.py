@@ -60,6 +60,14 @@ def print_facts(facts: Mapping[str, object], width: int = 13) -> None:
         click.echo(f"{title:<{width}}{value}")
 
 
+def print_ready(title: str, facts: Mapping[str, str], commands: Sequence[str]) -> None:
+    """Announce a running server: its addresses, and what to type next."""
+    width = max(13, *map(len, facts)) + 3
+    lines = [title, *(f"  {name:<{width}}{value}" for name, value in facts.items())]
+    lines += ["", "Next, in another terminal:", *(f"  {one}" for one in commands)]
+    click.echo("\n".join([*lines, "", "Ctrl-C stops it."]))
+
+
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print rows below their column titles; numbers are right-aligned."""
     if sys.stdout.isatty():

@@ -11,7 +11,7 @@ from strom.cli.options import (
     ready_json_option,
     require_packages,
 )
-from strom.cli.printing import print_json
+from strom.cli.printing import print_json, print_ready
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.supervision.lifeline import end_with_parent
 
@@ -77,12 +77,11 @@ def _announce(url: str, servers: str, topic: str, *, as_json: bool) -> None:
         print_json({"registry_url": url, "bootstrap_servers": servers, "topic": topic})
         return
     address = "" if url.endswith(f":{DEFAULT_PORT}") else f" --url {url}"
-    click.echo(
-        f"strom {strom.__version__} schema registry is ready\n"
-        f"  registry clients   {url}\n"
-        f"  schemas            topic {topic} at {servers}\n\n"
-        "Next, in another terminal:\n"
-        f"  strom schemas register click.avsc --subject clicks-value{address}\n"
-        f"  strom schemas list{address}\n\n"
-        "Ctrl-C stops it."
+    print_ready(
+        f"strom {strom.__version__} schema registry is ready",
+        {"registry clients": url, "schemas": f"topic {topic} at {servers}"},
+        [
+            f"strom schemas register click.avsc --subject clicks-value{address}",
+            f"strom schemas list{address}",
+        ],
     )

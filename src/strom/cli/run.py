@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strom.cli.declared_connectors import connectors_of
-from strom.cli.printing import human_count, notice
+from strom.cli.printing import human_count, notice, print_ready
 from strom.cli.project import (
     alone_in,
     log_of,
@@ -97,15 +97,12 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
 def _announce(
     project: "Project", servers: str, address: str, mode: str, connect: str | None
 ) -> None:
-    views = ", ".join(project.views)
-    connectors = f"  connectors      {connect}/connectors\n" if connect else ""
-    click.echo(
-        f"{project.settings.name} runs ({mode})\n"
-        f"  Kafka clients   {servers}\n"
-        f"  serving         {address}/views\n{connectors}"
-        f"  views           {views}\n\nNext, in another terminal:\n"
-        f'  strom query "SELECT * FROM {next(iter(project.views))} LIMIT 10"\n\nCtrl-C stops it.'
-    )
+    facts = {"Kafka clients": servers, "serving": f"{address}/views"}
+    if connect:
+        facts["connectors"] = f"{connect}/connectors"
+    facts["views"] = ", ".join(project.views)
+    query = f'strom query "SELECT * FROM {next(iter(project.views))} LIMIT 10"'
+    print_ready(f"{project.settings.name} runs ({mode})", facts, [query])
 
 
 def _run_until_signal(runner: "ProjectRunner", quiet: bool) -> None:

@@ -21,7 +21,7 @@ from strom.cli.options import (
     ready_json_option,
     with_option,
 )
-from strom.cli.printing import notice, print_json
+from strom.cli.printing import notice, print_json, print_ready
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
@@ -239,16 +239,15 @@ def _announce(
             "" if ready.bootstrap_servers == DEFAULT_SERVERS else f" -b {ready.bootstrap_servers}"
         )
         topics = "1 topic" if ready.topics == 1 else f"{ready.topics} topics"
-        metrics = f"  metrics         {ready.metrics_url}\n" if ready.metrics_url else ""
-        beside = metrics + "".join(f"  {one.name:<15} {one.url}\n" for one in companions)
-        click.echo(
-            f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
-            f"  Kafka clients   {ready.bootstrap_servers}\n"
-            f"  queue clients   {ready.shown_amqp_url or 'none (--amqp-port 0)'}\n"
-            f"{beside}"
-            f"  data            {ready.data} ({topics})\n\n"
-            "Next, in another terminal:\n"
-            f"  strom produce clicks{address}\n"
-            f"  strom consume clicks --from-beginning{address}\n\n"
-            "Ctrl-C stops it."
+        facts = {
+            "Kafka clients": ready.bootstrap_servers,
+            "queue clients": ready.shown_amqp_url or "none (--amqp-port 0)",
+            **({"metrics": ready.metrics_url} if ready.metrics_url else {}),
+            **{one.name: one.url for one in companions},
+            "data": f"{ready.data} ({topics})",
+        }
+        print_ready(
+            f"strom {strom.__version__} is ready after {ready.seconds:.2f} s",
+            facts,
+            [f"strom produce clicks{address}", f"strom consume clicks --from-beginning{address}"],
         )

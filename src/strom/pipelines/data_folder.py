@@ -1,4 +1,4 @@
-"""Small files of a project's data folder: written atomically, and two that identify the folder.
+"""Two small files that identify a project's data folder.
 
 Processes that read the same random token see the same folder. Executors of a cluster compare it before
 they write: on another machine, the same path may not exist or may belong to another project. The other
@@ -6,12 +6,12 @@ file has the id of the Kafka cluster that the data was computed from: later, ano
 on the same address, with topics of the same names and other records.
 """
 
-import os
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
+from strom.supervision.durable_files import write_atomically
 from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:
@@ -19,33 +19,6 @@ if TYPE_CHECKING:
 
 TOKEN_FILE, CLUSTER_FILE = "folder.token", "kafka.cluster"
 _TOKEN_LENGTH = 32
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file; after a crash, it has its old or new content. Concurrent writers need a lock."""
-    temporary = path.with_suffix(f".{os.getpid()}.new")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        _sync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make created and renamed entries of a folder durable."""
-    if os.name != "posix":  # Windows cannot open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        _sync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync(descriptor: int) -> None:
-    # Tests kill a process here.
-    os.fsync(descriptor)
 
 
 def read_or_create_token(data: Path) -> str:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from strom.pipelines import Stream, View, count, data_folder, window
+from strom.pipelines import Stream, View, count, window
 from strom.pipelines.layers import handover, replay
 from strom.pipelines.layers.batch import run_batch
 from strom.pipelines.layers.compiled_views import append_segment, compile_view
 from strom.pipelines.layers.speed import SpeedTarget
 from strom.pipelines.views import manifests
 from strom.pipelines.views.versions import rolled_back
+from strom.supervision import durable_files
 from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.shop import clicks
 from tests.pipelines.world import World, fresh_topic
@@ -100,7 +101,7 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
     sent = clicks(90)
     world.send(sent)
     world.speed().step()
-    sync, write = data_folder._sync, data_folder.write_atomically
+    sync, write = durable_files._sync, durable_files.write_atomically
     deaths: list[dict[int, str]] = []
 
     def dying(times):
@@ -116,7 +117,7 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
 
     def write_or_die(path, content):
         with monkeypatch.context() as patched:
-            patched.setattr(data_folder, "_sync", dying(1 + len(deaths) % 2))
+            patched.setattr(durable_files, "_sync", dying(1 + len(deaths) % 2))
             write(path, content)
 
     monkeypatch.setattr(manifests, "write_atomically", write_or_die)

@@ -1,8 +1,7 @@
-"""Local paths: told apart from URLs, which would silently be used as paths, and synced."""
+"""Local paths, as distinct from URLs, which would silently be used as paths."""
 
 import os
 import re
-from pathlib import Path
 
 # Hadoop also writes hdfs:/path. A single letter is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -21,14 +20,3 @@ def path_problem(path: str) -> str | None:
     except UnicodeEncodeError as error:
         return f"The path {path!r} is invalid: {error.reason}."
     return f"The path {path!r} contains a null character." if "\0" in path else None
-
-
-def sync_folder(folder: Path) -> None:
-    """Make created and renamed entries of a folder durable."""
-    if os.name == "nt":  # Windows cannot open folders, and persists names itself
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

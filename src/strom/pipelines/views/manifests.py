@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.data_folder import write_atomically
 from strom.pipelines.offsets import TopicOffsets
+from strom.supervision.durable_files import write_atomically
 from strom.supervision.file_lock import locked
 
 Layer = Literal["speed", "batch"]

@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
-from strom.pipelines.data_folder import sync_folder
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import View
 from strom.pipelines.project import Project
+from strom.supervision.durable_files import sync_folder
 
 FOLDER = "tables"
 UNUSED_S = 3_600.0

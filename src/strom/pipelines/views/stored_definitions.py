@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 from strom.model.errors import UserError
 from strom.pipelines import measures as _all_measures  # noqa: F401 - registers their classes
-from strom.pipelines.data_folder import write_atomically
 from strom.pipelines.definitions.keys import Window
 from strom.pipelines.definitions.place import SourceLocation
 from strom.pipelines.definitions.stream import Stream, Table
@@ -20,6 +19,7 @@ from strom.pipelines.definitions.view import EXPECTATIONS, Key, Prepare, View
 from strom.pipelines.measures.measure import Measure
 from strom.pipelines.project_code import pickled, unpickled
 from strom.pipelines.views.static_tables import with_copies
+from strom.supervision.durable_files import write_atomically
 
 DEFINITION = "definition.json"
 FUNCTIONS = "prepare.pickle"

@@ -14,6 +14,7 @@ from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
+from strom.model.errors import ErrorCode
 from strom.server.memory import MemoryPool
 from strom.wire.kafka.schema import Request, Response, Versions
 
@@ -97,6 +98,12 @@ class Context:
     def client_host(self) -> str:
         """The client's address as Kafka shows it, with a slash in front."""
         return f"/{self.peer.rpartition(':')[0]}"
+
+
+def known_fencing(code: ErrorCode, context: Context, since: int) -> ErrorCode:
+    """Before the version that knows PRODUCER_FENCED (KIP-588), INVALID_PRODUCER_EPOCH stands for it."""
+    is_unknown = code is ErrorCode.PRODUCER_FENCED and context.version < since
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else code
 
 
 class Operation(Enum):

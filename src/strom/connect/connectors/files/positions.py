@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from strom.connect.api import ConnectError, RetriableError
-from strom.connect.connectors.local_paths import sync_folder
+from strom.supervision.durable_files import write_atomically
 from strom.supervision.file_lock import LockHeld, lock_open_file
 
 _log = logging.getLogger(__name__)
@@ -142,10 +142,5 @@ class PositionedFile:
             offsets.setdefault(topic, {})[str(partition)] = offset
             if (topic, partition) in self.topic_ids:
                 topic_ids.setdefault(topic, {})[str(partition)] = self.topic_ids[topic, partition]
-        temporary = self._beside.with_name(self._beside.name + ".new")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump({"length": length, "offsets": offsets, "topic_ids": topic_ids}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._beside)
-        sync_folder(self._beside.parent)
+        stored = {"length": length, "offsets": offsets, "topic_ids": topic_ids}
+        write_atomically(self._beside, json.dumps(stored).encode())

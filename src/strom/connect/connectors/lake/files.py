@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from strom.connect.api import RetriableError
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
-from strom.connect.connectors.local_paths import sync_folder
+from strom.supervision.durable_files import sync_folder
 
 
 class AlreadyExistsError(Exception):

@@ -9,7 +9,7 @@ not advertised, as in Kafka.
 
 from strom.coordination.transactions.commands import InitProducer
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler, known_fencing
 from strom.wire.kafka.messages.k22_init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
@@ -51,9 +51,7 @@ async def _for_transactions(
         epoch=request.producer_epoch,
     )
     answer = await context.transactions.submit_with_new_id(command)
-    code = answer.code
-    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = known_fencing(answer.code, context, FIRST_VERSION_WITH_FENCED)
     return InitProducerIdResponse(
         error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch
     )

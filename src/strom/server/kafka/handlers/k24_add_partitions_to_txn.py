@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from strom.coordination.transactions.commands import AddPartitions
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition, is_internal
-from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler, known_fencing
 from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -72,7 +72,8 @@ async def _codes(wanted: AddPartitionsToTxnTransaction, context: Context) -> Cod
             partitions=frozenset(partitions),
         )
     )
-    return dict.fromkeys(partitions, _told(answer.code, context.version))
+    code = known_fencing(answer.code, context, FIRST_VERSION_WITH_FENCED)
+    return dict.fromkeys(partitions, code)
 
 
 def _verify(
@@ -97,12 +98,6 @@ def _problem(partition: TopicPartition, context: Context) -> ErrorCode:
     if hosted is None or not 0 <= partition.partition < len(hosted.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
-
-
-def _told(code: ErrorCode, version: int) -> ErrorCode:
-    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    return code
 
 
 def _results(

@@ -6,7 +6,7 @@ their TxnOffsetCommit does the same (KIP-890). Versions: 2 PRODUCER_FENCED.
 
 from strom.coordination.transactions.commands import AddPartitions
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler, known_fencing
 from strom.wire.kafka.messages.k25_add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -37,7 +37,5 @@ async def add_offsets_to_txn(
             partitions=frozenset({partition}),
         )
     )
-    code = answer.code
-    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = known_fencing(answer.code, context, FIRST_VERSION_WITH_FENCED)
     return AddOffsetsToTxnResponse(error_code=code)

@@ -7,8 +7,8 @@ decision; its clients may have to retry.) Versions: 2 PRODUCER_FENCED, 5 the res
 """
 
 from strom.coordination.transactions.commands import EndTransaction
-from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.model.errors import ApiError
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler, known_fencing
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
 
 FIRST_VERSION_WITH_FENCED = 2
@@ -28,9 +28,7 @@ async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
         answer = await context.transactions.submit_with_new_id(command)
     except ApiError as error:
         return EndTxnResponse(error_code=error.code)
-    code = answer.code
-    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    code = known_fencing(answer.code, context, FIRST_VERSION_WITH_FENCED)
     return EndTxnResponse(
         error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch
     )
