@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import IO, BinaryIO
@@ -41,7 +40,8 @@ class ChildProcess:
     Its standard input is the lifeline (see `lifeline`). It runs in its own session, so that Ctrl-C
     reaches only the parent, which stops its children in the right order. Standard error goes to the file
     `stderr` if there is one. Otherwise `on_line` gets each line of it, and each of standard output but
-    the ready line. The error that ends a start is only in StartFailed, so that it is reported once.
+    the ready line. The error that ends a start is only in StartFailed, so that it is reported once; of
+    a traceback, StartFailed repeats the last line.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ChildProcess:
         self._on_line = on_line
         self._env = env
         self._stop_s = stop_s
-        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._last_line = ""
         self._start_error = ""
         self._stderr_start = 0
         self._lock = threading.Lock()
@@ -99,8 +99,7 @@ class ChildProcess:
         with self._lock:
             if self._is_closed:
                 raise StartFailed(f"{self.name} was stopped before it was started.")
-            self._last_lines.clear()
-            self._start_error = ""
+            self._last_line = self._start_error = ""
             self._stderr_start = 0 if self._stderr is None else self._stderr.seek(0, os.SEEK_END)
             ready = self._ready = Future()
             try:
@@ -141,9 +140,9 @@ class ChildProcess:
         return line
 
     def last_lines(self) -> str:
-        """The last lines that it has written to standard error."""
+        """What it has written to standard error last: one line if `on_line` has had them all."""
         if self._stderr is None:
-            return "\n".join(self._last_lines)
+            return self._last_line
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(self._stderr_start, size - 200 * LAST_LINES))
         lines = self._stderr.read().decode(errors="replace").splitlines()
@@ -216,7 +215,7 @@ class ChildProcess:
 
     def _take_stderr(self, lines: Iterator[str], ready: "Future[str]") -> None:
         for line in lines:
-            self._last_lines.append(line)
+            self._last_line = line or self._last_line
             # The last line of a strom command that fails; its parent reports it.
             if line.startswith(ERROR) and not (ready.done() and ready.result()):
                 self._start_error = line.removeprefix(ERROR)
