@@ -4,8 +4,11 @@ import base64
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from hypothesis import given
+from hypothesis import strategies as st
 
 from strom.registry.formats import InvalidSchema, Referenced
+from strom.registry.formats.protobuf.custom_options import keep_unresolved
 from strom.registry.formats.protobuf.linking import MAX_ADDED_FILES
 from strom.registry.formats.protobuf.schema import ProtobufSchema
 from tests.registry.formats.proto_cases import proto2, proto3
@@ -113,6 +116,18 @@ def test_custom_options_of_a_text_in_another_layout_are_the_same():
     assert schema(one).canonical == schema(other).canonical
     changed = one.replace("2]", "3]")
     assert schema(one).canonical != schema(changed).canonical
+
+
+def test_a_field_may_have_many_custom_options():
+    options = ", ".join(f"(acme.o{n}) = {n}" for n in range(30))
+    printed = schema(proto3(f"message A {{ int32 a = 1 [{options}]; }}")).canonical
+    assert all(f"    (acme.o{n}) = {n}" in printed for n in range(30))
+
+
+@given(st.text(st.sampled_from("option()[]{}<>;,=\"'/*\n a1"), max_size=60))
+def test_any_text_can_be_searched_for_options(text):
+    assert keep_unresolved(text, set()) == text
+    keep_unresolved(text, None)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ import "google/protobuf/descriptor.proto";
 )
 TEXTS = frozenset(f"strom.unresolved.{kind}.text" for kind in _KINDS)
 """The full names of the options that hold the text of another one."""
+OWN = frozenset(f"(.{name})" for name in TEXTS)
 
 _BLOCKS = {
     "message": "Message",
@@ -42,82 +43,75 @@ _BLOCKS = {
 _TOKEN = re.compile(
     rf"{COMMENT}|(?P<token>{STRING}|[-+]?+(?:[\w.]|(?<=[0-9.][eE])[-+])++|[^\s])", re.DOTALL
 )
+WORDS = 2
 _OPENING, _CLOSING = frozenset("{[<"), frozenset("}]>")
-
-
-class Token(NamedTuple):
-    text: str
-    start: int
-    end: int
 
 
 class Option(NamedTuple):
     """An option in a text: whose it is, and its tokens from the name to the value."""
 
     kind: str
-    tokens: list[Token]
+    tokens: list[re.Match[str]]
 
     @property
     def name(self) -> str:
         """The first part of its name, as the compiler reports it: (acme.http) of (acme.http).get."""
-        texts = [token.text for token in self.tokens]
+        texts = [token[0] for token in self.tokens]
         if texts[0] != "(" or ")" not in texts:
             return texts[0].partition(".")[0]
         return "".join(texts[: texts.index(")") + 1])
 
     @property
     def text(self) -> str:
-        texts = [token.text for token in self.tokens]
+        texts = [token[0] for token in self.tokens]
         split = texts.index("=") if "=" in texts else len(texts)
         return f"{''.join(texts[:split])} = {' '.join(texts[split + 1 :])}"
 
 
-def keep_unresolved(text: str, names: set[str]) -> str:
-    """The text with strom's own options in place of those that have these names."""
+def keep_unresolved(text: str, names: set[str] | None) -> str:
+    """The text with strom's options in place of those with these names, or of all custom ones."""
     parts, end = [], 0
     for option in _options(text):
-        if option.name in names:
-            parts.append(text[end : option.tokens[0].start])
+        name = option.name
+        if name in names if names is not None else name.startswith("(") and name not in OWN:
+            parts.append(text[end : option.tokens[0].start()])
             parts.append(f"(.strom.unresolved.{option.kind}.text) = {_quoted(option.text)}")
-            end = option.tokens[-1].end
+            end = option.tokens[-1].end()
     return "".join([*parts, text[end:]])
 
 
 def _options(text: str) -> Iterator[Option]:
     blocks: list[str] = []
-    statement: list[Token] = []
-    tokens = (
-        Token(found["token"], found.start(), found.end())
-        for found in _TOKEN.finditer(text)
-        if found["token"]
-    )
+    words: list[str] = []  # the first ones of the statement
+    tokens = (found for found in _TOKEN.finditer(text) if found["token"])
     for token in tokens:
-        words = [one.text for one in statement[:3]]
-        if words[:1] == ["option"]:
-            statement += _until(";", token, tokens)
-            yield from _option(_BLOCKS.get(blocks[-1], "") if blocks else "File", statement[1:-1])
-            statement = []
-        elif token.text == "[":
+        mark = token[0]
+        if mark == "[":
             kind = "ExtensionRange" if words[:1] == ["extensions"] else "Field"
             if blocks[-1:] == ["enum"]:
                 kind = "EnumValue"
             yield from _in_brackets(kind, _until("]", next(tokens, token), tokens))
-        elif token.text in "{};":
-            if token.text == "{":
-                # A group has a label before its keyword.
-                blocks.append("group" if "group" in words[:2] else words[0] if words else "")
-            elif token.text == "}" and blocks:
+        elif mark == "{":
+            # A group has a label before its keyword.
+            blocks.append("group" if "group" in words[:2] else words[0] if words else "")
+            words = []
+        elif mark in {"}", ";"}:
+            if mark == "}" and blocks:
                 blocks.pop()
-            statement = []
-        else:
-            statement.append(token)
+            words = []
+        elif mark == "option" and not words:
+            found = _until(";", next(tokens, token), tokens)
+            yield from _option(_BLOCKS.get(blocks[-1], "") if blocks else "File", found[:-1])
+        elif len(words) < WORDS:
+            words.append(mark)
 
 
-def _in_brackets(kind: str, tokens: list[Token]) -> Iterator[Option]:
-    depth, entry = 0, list[Token]()
+def _in_brackets(kind: str, tokens: list[re.Match[str]]) -> Iterator[Option]:
+    depth, entry = 0, list[re.Match[str]]()
     for token in tokens[:-1]:
-        depth += (token.text in _OPENING) - (token.text in _CLOSING)
-        if token.text == "," and not depth:
+        mark = token[0]
+        depth += (mark in _OPENING) - (mark in _CLOSING)
+        if mark == "," and not depth:
             yield from _option(kind, entry)
             entry = []
         else:
@@ -125,20 +119,22 @@ def _in_brackets(kind: str, tokens: list[Token]) -> Iterator[Option]:
     yield from _option(kind, entry)
 
 
-def _option(kind: str, tokens: list[Token]) -> Iterator[Option]:
+def _option(kind: str, tokens: list[re.Match[str]]) -> Iterator[Option]:
     if kind and tokens:
         yield Option(kind, tokens)
 
 
-def _until(end: str, first: Token, tokens: Iterator[Token]) -> list[Token]:
+def _until(end: str, first: re.Match[str], tokens: Iterator[re.Match[str]]) -> list[re.Match[str]]:
     """The tokens from `first` to one that ends them outside all brackets, which is the last of them."""
     depth, found = 0, [first]
-    while depth or found[-1].text != end:
-        depth += (found[-1].text in _OPENING) - (found[-1].text in _CLOSING)
+    mark = first[0]
+    while depth or mark != end:
+        depth += (mark in _OPENING) - (mark in _CLOSING)
         token = next(tokens, None)
         if token is None:
             break
         found.append(token)
+        mark = token[0]
     return found
 
 

@@ -1,12 +1,13 @@
 """Compiles a file as Confluent's registry understands it, which is more lenient than the compiler.
 
-There, a type may come from any reference or built-in file, whatever path it is imported by; an import may
-be missing if no type comes from it; a custom option needs no definition. A file that is stored already
-may even use unknown types. When the compiler refuses a file for one of these, it gets what is missing:
-imports at the end of the text, empty files, empty messages. The printer omits the added imports.
+There, a type may come from any reference or built-in file, imported or not; an import may be missing if
+no type comes from it; a custom option needs no definition. A file that is stored already may even use
+unknown types. When the compiler refuses a file for one of these, it gets what is missing: imports at the
+end of the text, empty files, empty messages. The printer omits the added imports.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -22,8 +23,9 @@ from strom.registry.formats.protobuf.compiler import (
 )
 from strom.registry.formats.protobuf.scanning import imported_paths
 
-MAX_ROUNDS = 10
-"""The compiler reports one unknown option of a field at a time."""
+MAX_ROUNDS = 8
+ROUNDS_BY_NAME = 2
+"""The compiler reports one unknown option of a field at a time: after these, all custom ones are kept."""
 MAX_ADDED_FILES = 200
 """The limit on files for what is missing, each of which the compiler reads from the disk."""
 EMPTY_FILE = 'syntax = "proto3";'
@@ -66,6 +68,8 @@ class _Linker:
         self._path = path
         self._lenient = lenient
         self._given = list(texts)
+        self._rounds: Counter[str] = Counter()
+        self._imports = {name: set(imported_paths(text)) for name, text in texts.items()}
 
     def mend(self, errors: Iterable[CompileError]) -> bool:
         """Add what the errors say is missing; False if there is nothing to add."""
@@ -104,34 +108,35 @@ class _Linker:
             self._import(path, [stub])
 
     def _keep_options(self, path: str, names: set[str]) -> None:
-        custom = {name for name in names if self._lenient or name.startswith("(")}
-        if path not in self.texts or not custom:
+        kept = {name for name in names if self._lenient or name.startswith("(")}
+        if path not in self.texts or not kept:
             return
-        self.texts[path] = custom_options.keep_unresolved(self.texts[path], custom)
+        self._rounds[path] += 1
+        by_name = self._rounds[path] <= ROUNDS_BY_NAME
+        self.texts[path] = custom_options.keep_unresolved(
+            self.texts[path], kept if by_name else None
+        )
         self.texts[custom_options.PATH] = custom_options.DEFINITIONS
         self._import(path, [custom_options.PATH])
 
     def _import(self, path: str, others: Iterable[str]) -> bool:
         """Import other files into one, unless they import it; whether any was added."""
-        imported = set(imported_paths(self.texts[path]))
-        new = [
-            other for other in others if other not in imported and not self._reaches(other, path)
-        ]
+        imported = self._imports.setdefault(path, set())
+        importers = self._importers(path)
+        new = [other for other in others if other not in imported and other not in importers]
+        imported.update(new)
         if path == self._path:
             self.added.update(new)
         self.texts[path] += "".join(f'\nimport "{other}";' for other in new)
         return bool(new)
 
-    def _reaches(self, start: str, goal: str) -> bool:
-        waiting, seen = [start], {start}
-        while waiting:
-            path = waiting.pop()
-            if path == goal:
-                return True
-            new = set(imported_paths(self.texts.get(path, ""))) - seen
-            seen |= new
-            waiting += new
-        return False
+    def _importers(self, path: str) -> set[str]:
+        """A file, and those that import it, directly or not."""
+        found, size = {path}, 0
+        while size < len(found):
+            size = len(found)
+            found |= {name for name, paths in self._imports.items() if not paths.isdisjoint(found)}
+        return found
 
 
 def _builtins_for(names: set[str]) -> list[str]:
