@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from strom.registry.configuring import delete_config, delete_mode, set_config, set_mode
-from strom.registry.deleting import LATEST, delete_subject, delete_version
+from strom.registry.deleting import delete_subject, delete_version
 from strom.registry.formats.schema import Reference, SchemaType
 from strom.registry.records import Content, StateChange, TopicRecord, decode, encode
 from strom.registry.refusals import RestError
 from strom.registry.registering import SchemaRequest, register
-from strom.registry.subjects import Subjects
+from strom.registry.subjects import LATEST, Subjects
 
 SUBJECTS = ["a", "ref/b"]
 Operation = Callable[[Subjects], StateChange[Any]]

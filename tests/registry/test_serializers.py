@@ -4,7 +4,19 @@ import json
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import (
+    Metadata,
+    MetadataProperties,
+    MetadataTags,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleParams,
+    RuleSet,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+)
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -157,3 +169,49 @@ def test_the_client_of_confluent_finds_everything(confluent, subject):
         assert confluent.delete_subject(name) == [1]
         assert confluent.delete_subject(name, permanent=True) == [1]
     assert subject not in confluent.get_subjects()
+
+
+def test_the_client_of_confluent_sends_contracts_and_references_to_the_latest(
+    confluent, registry, subject
+):
+    user = f"{subject}-user"
+    confluent.register_schema(user, Schema(json.dumps(record("age", name="User")), "AVRO"))
+    schema = Schema(
+        json.dumps(record({"name": "by", "type": "User"}, name="Visit")),
+        "AVRO",
+        [SchemaReference("User", user, -1)],
+        Metadata(
+            tags=MetadataTags({"Visit.by": ["PII"]}),
+            properties=MetadataProperties({"owner": "shop"}),
+            sensitive=["owner"],
+        ),
+        RuleSet(
+            domain_rules=[
+                Rule(
+                    name="known",
+                    doc=None,
+                    kind=RuleKind.CONDITION,
+                    mode=RuleMode.WRITE,
+                    type="CEL",
+                    tags=None,
+                    params=RuleParams({"x": "y"}),
+                    expr="size(message.by) > 0",
+                    on_success=None,
+                    on_failure=None,
+                    disabled=False,
+                )
+            ],
+            migration_rules=None,
+        ),
+    )
+    identity = confluent.register_schema(subject, schema)
+    assert confluent.lookup_schema(subject, schema).version == 1
+    with SchemaRegistryClient({"url": registry.url}) as other:  # the first one caches what it sent
+        found = other.get_version(subject, 1)
+    assert found.schema_id == identity
+    assert [one.version for one in found.schema.references] == [1]
+    assert found.schema.metadata == schema.metadata
+    assert found.schema.rule_set.domain_rules[0].name == "known"
+    with pytest.raises(SchemaRegistryError) as refused:
+        confluent.lookup_schema(subject, Schema(json.dumps(record("x")), "AVRO"))
+    assert (refused.value.error_code, refused.value.error_message) == (40403, "Schema not found")

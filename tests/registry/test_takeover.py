@@ -2,11 +2,12 @@
 
 import json
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.registry.server import RegistryServer
-from tests.registry.conftest import Asker, optional, record
+from tests.registry.conftest import Asker, as_text, optional, record
 
 CLICK = record("ms")
 # As a registry of Confluent's writes them, over the years; and things that are not known here.
@@ -36,15 +37,19 @@ RECORDS = [
 ]
 
 
-def test_what_is_there_counts_and_goes_on(strom_server, topic):
-    servers = strom_server.bootstrap_servers
+def write(servers, topic, records):
     admin = AdminClient({"bootstrap.servers": servers})
     new = NewTopic(topic, 1, config={"cleanup.policy": "compact"})
     admin.create_topics([new])[topic].result()
     producer = Producer({"bootstrap.servers": servers})
-    for key, value in RECORDS:
+    for key, value in records:
         producer.produce(topic, value, key)
     assert producer.flush(20) == 0
+
+
+def test_what_is_there_counts_and_goes_on(strom_server, topic):
+    servers = strom_server.bootstrap_servers
+    write(servers, topic, RECORDS)
     with RegistryServer(servers, topic=topic) as server:
         ask = Asker(server.url)
         assert ask("GET", "/subjects").body == ["broken-value", "clicks-value"]
@@ -58,3 +63,123 @@ def test_what_is_there_counts_and_goes_on(strom_server, topic):
         assert ask("GET", "/schemas/ids/22").body == {"schema": "no schema at all"}
         assert ask("DELETE", "/subjects/broken-value").body == [1]
         ask.close()
+
+
+def stored(subject, version, schema_id, text, **more):
+    key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
+    value = {"subject": subject, "version": version, "id": schema_id, "schema": text, **more}
+    return json.dumps(key), json.dumps({**value, "deleted": False})
+
+
+def proto(body):
+    return f'syntax = "proto3";\npackage shop;\n\n{body}\n'
+
+
+WRONG_DEFAULT = record({"name": "ms", "type": "int", "default": "none"})
+ODD_NAME = {**record("ms"), "name": "click-event", "namespace": "my-shop"}
+UNKNOWN_TYPE = proto('import "gone.proto";\n\nmessage Order {\n  other.Gone it = 1;\n}')
+UNKNOWN_OPTION = proto("message Order {\n  string id = 1 [(acme.key) = true];\n}")
+NO_DOCUMENT = {"type": "object", "properties": {"a": {"$ref": "gone.json"}}}
+ODD = {
+    "default": ("AVRO", json.dumps(WRONG_DEFAULT)),
+    "name": ("AVRO", json.dumps(ODD_NAME)),
+    "type": ("PROTOBUF", UNKNOWN_TYPE),
+    "option": ("PROTOBUF", UNKNOWN_OPTION),
+    "document": ("JSON", json.dumps(NO_DOCUMENT)),
+    "nothing": ("AVRO", "no schema at all"),
+}
+"""Stored versions that are refused as new ones, except for the option, by subject."""
+NEXT = {
+    "default": (record({"name": "ms", "type": "int", "default": 0}), record("ms", "user")),
+    "name": (
+        {
+            **ODD_NAME,
+            "name": "click_event",
+            "namespace": "shop",
+            "aliases": ["my-shop.click-event"],
+        },
+        record("other", name="Other"),
+    ),
+    "type": (
+        UNKNOWN_TYPE.replace("other.Gone it = 1", "string id = 2"),
+        UNKNOWN_TYPE.replace("other.Gone it", "repeated int32 it"),
+    ),
+    "option": (
+        UNKNOWN_OPTION.replace("= true", "= false"),
+        UNKNOWN_OPTION.replace("string id", "int32 id"),
+    ),
+    "document": (
+        {"type": "object", "properties": {"a": {}}},
+        {"type": "string"},
+    ),
+}
+"""A compatible next version, and an incompatible one."""
+
+
+@pytest.fixture(scope="module")
+def odd(strom_server):
+    """A registry on a topic with such versions."""
+    topic = "_odd_schemas"
+    records = [
+        stored(subject, 1, number, text, schemaType=kind)
+        for number, (subject, (kind, text)) in enumerate(ODD.items(), 1)
+    ]
+    write(strom_server.bootstrap_servers, topic, records)
+    with RegistryServer(strom_server.bootstrap_servers, topic=topic) as server:
+        ask = Asker(server.url)
+        yield ask
+        ask.close()
+
+
+@pytest.mark.parametrize("subject", ODD)
+def test_a_stored_text_has_its_id_whether_it_is_valid_or_not(odd, subject):
+    kind, text = ODD[subject]
+    number = list(ODD).index(subject) + 1
+    body = {"schema": text, "schemaType": kind}
+    assert odd("POST", f"/subjects/{subject}/versions", body).body == {"id": number, "version": 1}
+    found = odd("POST", f"/subjects/{subject}", body)
+    assert (found.body["id"], found.body["version"]) == (number, 1)
+
+
+@pytest.mark.parametrize("subject", ["default", "name", "type", "document"])
+def test_what_is_stored_is_refused_as_a_new_schema(odd, subject):
+    kind, text = ODD[subject]
+    assert odd.register("new-value", text, schemaType=kind).error == 42201
+
+
+@pytest.mark.parametrize("subject", ["default", "name", "option"])
+def test_a_stored_schema_is_found_in_another_layout(odd, subject):
+    kind, text = ODD[subject]
+    text = (
+        text.replace("\n  ", "\n") if kind == "PROTOBUF" else json.dumps(json.loads(text), indent=1)
+    )
+    assert odd("POST", f"/subjects/{subject}", {"schema": text, "schemaType": kind}).status == 200
+
+
+@pytest.mark.parametrize("subject", NEXT)
+def test_a_new_version_is_compared_with_a_stored_one(odd, subject):
+    compatible, incompatible = NEXT[subject]
+    kind = ODD[subject][0]
+    body = {"schema": as_text(incompatible), "schemaType": kind}
+    path = f"/compatibility/subjects/{subject}/versions/1"
+    judged = odd("POST", path, body, verbose="true").body
+    assert not judged["is_compatible"]
+    assert not any("parsed" in reason for reason in judged["messages"])
+    answer = odd.register(subject, compatible, schemaType=kind)
+    assert answer.body == {"id": answer.body["id"], "version": 2}
+
+
+def test_a_version_that_cannot_be_parsed_is_no_obstacle_for_ever(odd):
+    new = json.dumps(record("ms"))
+    refused = odd.register("nothing", new)
+    assert refused.error == 409  # compatible or not: it cannot be known
+    assert "version 1 cannot be checked" in refused.body["message"]
+    assert odd("POST", "/subjects/nothing", {"schema": new}).error == 40403
+    odd("PUT", "/config/nothing", {"compatibility": "NONE"})
+    assert odd.register("nothing", new).body["version"] == 2
+
+
+def test_a_new_schema_may_refer_to_a_stored_one(odd):
+    reference = {"name": "my-shop.click-event", "subject": "name", "version": 1}
+    text = json.dumps(record({"name": "of", "type": "my-shop.click-event"}, name="Visit"))
+    assert odd.register("visits", text, references=[reference]).body["version"] == 1

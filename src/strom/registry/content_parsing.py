@@ -1,28 +1,58 @@
 """Parses a content: resolves its references and parses its text; results are cached."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 from strom.registry.formats import InvalidSchema, ParsedSchema, Referenced, parse
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content
-from strom.registry.refusals import RestError, invalid_schema
-from strom.registry.subjects import Subjects
+from strom.registry.refusals import RestError, invalid_schema, reference_not_found
+from strom.registry.subjects import LATEST, Subjects
 
 CACHED_SCHEMAS = 2_000
 MAX_DEPTH = 50
 """The limit on nested references; it also ends circular ones."""
 
 
-def parse_content(subjects: Subjects, content: Content) -> ParsedSchema:
-    """The parsed schema; raises 42201 if it is invalid."""
-    return parse_resolved(content, resolve_references(subjects, content))
+def parse_content(subjects: Subjects, content: Content, *, lenient: bool = False) -> ParsedSchema:
+    """The parsed schema; raises 42201 if it is invalid.
+
+    Only new schemas are validated strictly: a stored one is what data was written with, valid or not.
+    """
+    return parse_resolved(content, resolve_references(subjects, content), lenient=lenient)
 
 
-def parse_resolved(content: Content, references: tuple[Referenced, ...]) -> ParsedSchema:
+def parse_new(subjects: Subjects, content: Content) -> ParsedSchema:
+    """The parsed schema of a request; 42201 if it is invalid, or refers to a deleted version."""
+    if not content.text.strip():
+        invalid_schema("Empty schema")
+    pinned = pin_references(subjects, content)
+    for reference in pinned.references:
+        if subjects.version(reference.subject, reference.version) is None:
+            reference_not_found(reference)
+    return parse_content(subjects, pinned)
+
+
+def pin_references(subjects: Subjects, content: Content) -> Content:
+    """The content with numbers in place of references to the latest version, as it is stored."""
+    references = tuple(
+        one._replace(version=latest.version)
+        if one.version == LATEST and (latest := subjects.latest(one.subject)) is not None
+        else one
+        for one in content.references
+    )
+    return replace(content, references=references)
+
+
+def parse_resolved(
+    content: Content, references: tuple[Referenced, ...], *, lenient: bool = False
+) -> ParsedSchema:
     """The parsed schema, if its references are resolved already: this is the slow part."""
     found = _parse_cached(content.kind, content.text, references)
+    if lenient and isinstance(found, InvalidSchema):
+        found = _parse_cached(content.kind, content.text, references, lenient=True)
     if isinstance(found, InvalidSchema):
-        invalid_schema(str(found))
+        invalid_schema(f"Invalid schema of type {content.kind}, details: {found}")
     return found
 
 
@@ -44,10 +74,7 @@ def resolve_references(
     for reference in content.references:
         target = subjects.referenced(reference)
         if target is None:
-            invalid_schema(
-                f"The schema refers to version {reference.version} of subject "
-                f"'{reference.subject}' as {reference.name!r}, which does not exist."
-            )
+            reference_not_found(reference)
         found.append(
             Referenced(reference.name, target.text, resolve_references(subjects, target, depth - 1))
         )
@@ -56,9 +83,9 @@ def resolve_references(
 
 @lru_cache(CACHED_SCHEMAS)
 def _parse_cached(
-    kind: SchemaType, text: str, references: tuple[Referenced, ...]
+    kind: SchemaType, text: str, references: tuple[Referenced, ...], *, lenient: bool = False
 ) -> ParsedSchema | InvalidSchema:
     try:
-        return parse(kind, text, references)
+        return parse(kind, text, references, lenient=lenient)
     except InvalidSchema as error:
         return error.with_traceback(None)

@@ -13,7 +13,7 @@ from strom.registry.records import (
     SubjectDeleted,
 )
 from strom.registry.refusals import (
-    not_permitted,
+    read_only,
     still_referenced,
     subject_not_found,
     subject_not_soft_deleted,
@@ -23,9 +23,7 @@ from strom.registry.refusals import (
     version_soft_deleted,
 )
 from strom.registry.registering import READONLY_MODES
-from strom.registry.subjects import Subjects
-
-LATEST = -1
+from strom.registry.subjects import LATEST, Subjects
 
 
 def delete_version(
@@ -97,7 +95,7 @@ def _is_referenced(subjects: Subjects, entry: SchemaVersion, *, deleted: bool) -
 
 def _check_mode(subjects: Subjects, subject: str) -> None:
     if subjects.mode(subject) in READONLY_MODES:
-        not_permitted(f"Subject '{subject}' is in read-only mode.")
+        read_only(subject)
 
 
 def _settings_removed(subjects: Subjects, subject: str) -> list[Entry]:

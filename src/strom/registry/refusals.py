@@ -1,10 +1,12 @@
-"""The registry's errors, with Confluent's error codes: clients depend on the codes."""
+"""The registry's errors, with Confluent's codes and texts: clients depend on both."""
 
 from typing import NoReturn
 
 from strom.model.errors import UserError
-from strom.registry.compatibility import CompatibilityLevel
+from strom.registry.formats.schema import Reference
 
+CONTEXT = ":.:"
+"""The default context, the only one here."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -35,41 +37,46 @@ def schema_not_found(schema_id: int | None = None) -> NoReturn:
 def subject_soft_deleted(subject: str) -> NoReturn:
     raise RestError(
         40404,
-        f"Subject '{subject}' is soft-deleted already. To delete it permanently, set permanent=true.",
+        f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
     )
 
 
 def subject_not_soft_deleted(subject: str) -> NoReturn:
-    raise RestError(40405, f"Subject '{subject}' must be soft-deleted before permanent deletion.")
+    raise RestError(
+        40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
+    )
 
 
 def version_soft_deleted(subject: str, version: int) -> NoReturn:
     raise RestError(
         40406,
-        f"Version {version} of subject '{subject}' is soft-deleted already. "
-        "To delete it permanently, set permanent=true.",
+        f"Subject '{subject}' Version {version} was soft deleted."
+        "Set permanent=true to delete permanently",
     )
 
 
 def version_not_soft_deleted(subject: str, version: int) -> NoReturn:
     raise RestError(
         40407,
-        f"Version {version} of subject '{subject}' must be soft-deleted before permanent deletion.",
+        f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
     )
 
 
 def no_own_compatibility(subject: str) -> NoReturn:
-    raise RestError(40408, f"Subject '{subject}' has no compatibility configured.")
+    raise RestError(
+        40408, f"Subject '{subject}' does not have subject-level compatibility configured"
+    )
 
 
 def no_own_mode(subject: str) -> NoReturn:
-    raise RestError(40409, f"Subject '{subject}' has no mode configured.")
+    raise RestError(40409, f"Subject '{subject}' does not have subject-level mode configured")
 
 
 def incompatible(subject: str, reasons: list[str]) -> NoReturn:
     raise RestError(
         409,
-        f"The schema is incompatible with earlier versions of subject '{subject}': {'; '.join(reasons)}",
+        "Schema being registered is incompatible with an earlier schema for subject "
+        f'"{subject}", details: [{", ".join(reasons)}]',
     )
 
 
@@ -77,34 +84,51 @@ def invalid_schema(reason: str) -> NoReturn:
     raise RestError(42201, reason)
 
 
+def reference_not_found(reference: Reference) -> NoReturn:
+    invalid_schema(
+        f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
+    )
+
+
 def invalid_version(version: str) -> NoReturn:
-    raise RestError(42202, f"Invalid version '{version}': use a number from 1, or latest.")
+    raise RestError(
+        42202,
+        f"The specified version '{version}' is not a valid version id. "
+        'Allowed values are between [1, 2^31-1] and the string "latest"',
+    )
 
 
 def invalid_level() -> NoReturn:
     raise RestError(
-        42203, f"Invalid compatibility level: use one of {', '.join(CompatibilityLevel)}."
+        42203,
+        "Invalid compatibility level. Valid values are none, backward, forward, full, "
+        "backward_transitive, forward_transitive, and full_transitive",
     )
 
 
 def invalid_mode() -> NoReturn:
-    raise RestError(42204, f"Invalid mode: use one of {', '.join(MODES)}.")
+    raise RestError(42204, f"Invalid mode. Valid values are {', '.join(MODES)}.")
 
 
 def not_permitted(reason: str) -> NoReturn:
     raise RestError(42205, reason)
 
 
+def read_only(subject: str) -> NoReturn:
+    not_permitted(f"Subject {subject} in context {CONTEXT} is in read-only mode")
+
+
 def still_referenced(subject: str, version: int) -> NoReturn:
-    raise RestError(42206, f"Other schemas refer to version {version} of subject '{subject}'.")
+    key = f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}"
+    raise RestError(42206, f"One or more references exist to the schema {key}.")
 
 
 def invalid_subject(subject: str) -> NoReturn:
-    raise RestError(42208, f"Invalid subject name '{subject}'.")
+    raise RestError(42208, f"The specified subject '{subject}' is not a valid.")
 
 
 def too_large() -> NoReturn:
-    raise RestError(42209, "The schema exceeds the maximum record size of the topic _schemas.")
+    raise RestError(42209, "Register operation failed because schema is too large")
 
 
 def store_failed(reason: str) -> NoReturn:

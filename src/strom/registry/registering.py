@@ -1,10 +1,11 @@
 """Registers schemas, looks them up, and checks their compatibility."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from strom.registry.compatibility import CompatibilityLevel, check
-from strom.registry.content_parsing import parse_content, to_stored
+from strom.registry.content_parsing import parse_content, parse_new, pin_references, to_stored
 from strom.registry.formats import ParsedSchema
 from strom.registry.records import (
     Content,
@@ -15,11 +16,13 @@ from strom.registry.records import (
     StateChange,
 )
 from strom.registry.refusals import (
+    CONTEXT,
     RestError,
     incompatible,
     invalid_schema,
     invalid_subject,
     not_permitted,
+    read_only,
 )
 from strom.registry.subjects import Subjects
 
@@ -42,18 +45,23 @@ def register(subjects: Subjects, request: SchemaRequest) -> StateChange[SchemaVe
     """Register the schema as a version of the subject, unless it is one already."""
     _check_subject(request.subject)
     _check_mode(subjects, request)
-    parsed = parse_content(subjects, request.content)
-    content = to_stored(request.content, parsed, normalize=_normalizes(subjects, request))
+    request = _with_schema(subjects, request)
     if request.version is None:
-        known = find(subjects, request.subject, parsed, content)
+        known = lookup(subjects, request)
         if known is not None and request.id in (None, known.id):
             return StateChange([], known)
     if request.id is None:
+        parsed = parse_new(subjects, request.content)
         problems = compatibility_problems(
             subjects, request.subject, parsed, subjects.versions(request.subject)
         )
         if problems:
             incompatible(request.subject, problems)
+    else:  # another registry has validated what is imported
+        parsed = parse_content(subjects, request.content, lenient=True)
+    content, normalize = request.content, _normalizes(subjects, request)
+    if normalize or subjects.id_of(content) is None:  # else exactly this text has an id already
+        content = to_stored(content, parsed, normalize=normalize)
     entry = SchemaVersion(
         request.subject, _version(subjects, request), _id(subjects, request, content), content
     )
@@ -65,32 +73,24 @@ def register(subjects: Subjects, request: SchemaRequest) -> StateChange[SchemaVe
 def lookup(
     subjects: Subjects, request: SchemaRequest, *, deleted: bool = False
 ) -> SchemaVersion | None:
-    """The version of the subject that holds the schema, if there is one."""
-    parsed = parse_content(subjects, request.content)
-    content = to_stored(request.content, parsed, normalize=_normalizes(subjects, request))
-    return find(subjects, request.subject, parsed, content, deleted=deleted)
-
-
-def find(
-    subjects: Subjects,
-    subject: str,
-    parsed: ParsedSchema,
-    content: Content,
-    *,
-    deleted: bool = False,
-) -> SchemaVersion | None:
-    """The newest version of the subject with this content."""
-    newest_first = subjects.versions(subject, deleted=deleted)[::-1]
+    """The newest version of the subject that holds the schema, if there is one."""
+    if not request.content.text.strip():
+        return None
+    given = pin_references(subjects, request.content)
+    newest_first = subjects.versions(request.subject, deleted=deleted)[::-1]
     for one in newest_first:
-        if one.content == content:
+        if one.content == given:  # parsed or not: even a text that is invalid now has its id
+            return one
+    parsed = parse_content(subjects, given, lenient=True)
+    normalize = _normalizes(subjects, request)
+    stored = to_stored(given, parsed, normalize=normalize)
+    for one in newest_first:
+        if one.content == stored:
             return one
     # Another registry may have stored an equal schema with a different text.
     for one in newest_first:
-        if (one.content.kind, one.content.references) != (content.kind, content.references):
-            continue
-        if one.content.contract == content.contract and _canonical(subjects, one) in (
-            parsed.canonical,
-            content.text,
+        if replace(one.content, text="") == replace(given, text="") and _is_same(
+            parsed, _parsed(subjects, one), normalize=normalize
         ):
             return one
     return None
@@ -103,20 +103,45 @@ def compatibility_problems(
     level = CompatibilityLevel(subjects.level(subject))
     if level is CompatibilityLevel.NONE:
         return []
-    counted = earlier if level.is_transitive else earlier[-1:]
-    return check(
-        level,
-        parsed,
-        [parse_content(subjects, one.content) for one in counted],
-        [one.version for one in counted],
-    )
+    versions, schemas, unparsable = list[int](), list[ParsedSchema](), list[str]()
+    for one in earlier if level.is_transitive else earlier[-1:]:
+        found = _parsed(subjects, one)
+        if isinstance(found, RestError):
+            # To accept the new version unchecked would break the promise of the level.
+            unparsable.append(
+                f"Compatibility with version {one.version} cannot be checked, because it cannot be "
+                f"parsed. Delete that version, or set the subject's compatibility to NONE. {found}"
+            )
+        else:
+            versions.append(one.version)
+            schemas.append(found)
+    return unparsable + check(level, parsed, schemas, versions)
 
 
-def _canonical(subjects: Subjects, entry: SchemaVersion) -> str | None:
+def _with_schema(subjects: Subjects, request: SchemaRequest) -> SchemaRequest:
+    """The request with pinned references, and with the latest version's schema if it has none."""
+    content = pin_references(subjects, request.content)
+    latest = subjects.latest(request.subject)
+    if not content.text.strip() and latest is not None:
+        # As Confluent's registry does, so that a request may change metadata and rules alone.
+        content = replace(latest.content, contract=content.contract or latest.content.contract)
+    return request._replace(content=content)
+
+
+def _parsed(subjects: Subjects, entry: SchemaVersion) -> ParsedSchema | RestError:
+    """The schema of a stored version, or why it cannot be parsed."""
     try:
-        return parse_content(subjects, entry.content).canonical
-    except RestError:  # strom's parser is stricter than the one it was registered with
-        return None
+        return parse_content(subjects, entry.content, lenient=True)
+    except RestError as error:
+        return error
+
+
+def _is_same(given: ParsedSchema, stored: ParsedSchema | RestError, *, normalize: bool) -> bool:
+    if isinstance(stored, RestError):
+        return False
+    return given.canonical == stored.canonical or (
+        normalize and given.normalized == stored.normalized
+    )
 
 
 def _normalizes(subjects: Subjects, request: SchemaRequest) -> bool:
@@ -135,15 +160,11 @@ def _is_control(character: str) -> bool:
 def _check_mode(subjects: Subjects, request: SchemaRequest) -> None:
     mode = subjects.mode(request.subject)
     if mode in READONLY_MODES:
-        not_permitted(f"Subject '{request.subject}' is in read-only mode.")
+        read_only(request.subject)
     if request.id is not None and mode != "IMPORT":
-        not_permitted(
-            f"Subject '{request.subject}' is not in import mode: the request must not choose an id."
-        )
+        not_permitted(f"Subject {request.subject} in context {CONTEXT} is not in import mode")
     if request.id is None and mode == "IMPORT":
-        not_permitted(
-            f"Subject '{request.subject}' is in import mode: the request must bring the id."
-        )
+        not_permitted(f"Subject {request.subject} in context {CONTEXT} is not in read-write mode")
 
 
 def _version(subjects: Subjects, request: SchemaRequest) -> int:

@@ -5,7 +5,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from strom.registry.content_parsing import parse_content, parse_resolved, resolve_references
+from strom.registry.content_parsing import (
+    parse_content,
+    parse_resolved,
+    pin_references,
+    resolve_references,
+)
 from strom.registry.formats import ParsedSchema
 from strom.registry.records import (
     Content,
@@ -71,8 +76,9 @@ class Registry:
         """Parse a schema before the lock on changes is held; the result is cached."""
         with contextlib.suppress(RestError):
             with self._lock:
-                references = resolve_references(self._subjects, content)
-            parse_resolved(content, references)
+                pinned = pin_references(self._subjects, content)
+                references = resolve_references(self._subjects, pinned)
+            parse_resolved(pinned, references, lenient=True)
 
     def content(self, schema_id: int) -> Content | None:
         """The content of an id, also if another instance has just assigned it."""
@@ -86,8 +92,9 @@ class Registry:
         return found
 
     def parse_content(self, content: Content) -> ParsedSchema:
+        """The parsed schema of a stored content."""
         with self._lock:
-            return parse_content(self._subjects, content)
+            return parse_content(self._subjects, content, lenient=True)
 
     def _known(self, request: SchemaRequest) -> SchemaVersion | None:
         if request.id is not None or request.version is not None:

@@ -12,7 +12,7 @@ from strom.registry.schemas_log import TOPIC
 DEFAULT_PORT = 8081
 LOOPBACK = "127.0.0.1"
 _OTHER_MEDIA_TYPES = ("application/octet-stream",)
-"""Confluent's registry accepts bodies of this type too."""
+"""Confluent's registry accepts bodies of this type too; see `rest/negotiation.py`."""
 
 
 class RegistryServer:

@@ -22,6 +22,8 @@ from strom.registry.records import (
 )
 
 DEFAULT_LEVEL = "BACKWARD"
+LATEST = -1
+"""In place of a version's number: the latest one."""
 READWRITE = "READWRITE"
 READONLY_OVERRIDE = "READONLY_OVERRIDE"
 Value = TypeVar("Value")

@@ -1,6 +1,7 @@
 """JSON Schema: what is valid, what is the same, and who accepts whose data."""
 
 import json
+from contextlib import suppress
 
 import jsonschema_rs
 import pytest
@@ -190,3 +191,23 @@ def test_an_expression_that_takes_forever_elsewhere_is_matched_in_time():
 def test_half_of_a_character_is_refused(text):
     with pytest.raises(InvalidSchema, match="lone surrogate"):
         parse(SchemaType.JSON, text)
+
+
+STORED = [
+    {"properties": {"a": {"$ref": "gone.json"}, "b": {"$ref": "#/definitions/gone"}}},
+    {"type": "object", "required": True},
+    {"type": "number", "minimum": "low"},
+    {"pattern": "(", "minLength": "x"},
+]
+
+
+@pytest.mark.parametrize("document", STORED, ids=str)
+def test_a_stored_document_is_compared_or_called_malformed(document):
+    with pytest.raises(InvalidSchema):
+        parse(SchemaType.JSON, json.dumps(document))
+    with suppress(InvalidSchema):  # such as one with a `type` that does not exist
+        read = parse(SchemaType.JSON, json.dumps(document), lenient=True)
+        assert read.canonical
+        for other in map(json.dumps, STORED):
+            with suppress(InvalidSchema):
+                read.problems_reading(parse(SchemaType.JSON, other, lenient=True))

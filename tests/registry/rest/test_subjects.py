@@ -63,6 +63,26 @@ def test_a_schema_is_looked_up_by_its_text(ask, subject):
     assert ask("POST", "/subjects/nobody", {"schema": json.dumps(ONE)}).error == 40401
 
 
+@pytest.mark.parametrize("body", [{}, {"schema": None}, {"schema": " "}])
+def test_no_schema_is_found_nowhere(ask, subject, body):
+    assert ask("POST", f"/subjects/{subject}", body).error == 40401
+    ask.register(subject, ONE)
+    assert ask("POST", f"/subjects/{subject}", body).error == 40403
+    path = f"/compatibility/subjects/{subject}/versions"
+    refused = ask("POST", path, body)
+    assert (refused.error, refused.body["message"]) == (42201, "Empty schema")
+
+
+def test_a_request_without_a_schema_registers_the_latest_one(ask, subject):
+    first = ask.register(subject, ONE).body
+    path = f"/subjects/{subject}/versions"
+    assert ask("POST", path, {}).body == first
+    owned = {"metadata": {"properties": {"owner": "shop"}}}
+    assert ask("POST", path, owned).body["version"] == 2
+    shown = ask("GET", f"{path}/2").body
+    assert (json.loads(shown["schema"]), shown["metadata"]) == (ONE, owned["metadata"])
+
+
 def test_an_incompatible_schema_is_refused_with_the_reasons(ask, subject):
     ask.register(subject, ONE)
     refused = ask.register(subject, OTHER)
@@ -86,7 +106,9 @@ def test_an_incompatible_schema_is_refused_with_the_reasons(ask, subject):
         ("DELETE", "/subjects/{subject}?permanent=true", 40405),
         ("DELETE", "/subjects/{subject}/versions/1?permanent=true", 40407),
         ("GET", "/schemas/ids/999999", 40403),
-        ("GET", "/schemas/ids/x", 40403),
+        ("GET", "/schemas/ids/x", 404),
+        ("GET", "/schemas/ids/99999999999/subjects", 404),
+        ("GET", "/schemas/ids/-5", 40403),
         ("GET", "/config/{subject}", 40408),
         ("GET", "/mode/{subject}", 40409),
         ("GET", "/nothing/here", 404),
@@ -228,3 +250,85 @@ def test_json_schema_and_protobuf_are_registered_by_their_type(ask, subject):
     schema = {"type": "object", "properties": {"ms": {"type": "integer"}}}
     assert ask.register(f"{subject}-json", schema, schemaType="JSON").status == 200
     assert ask("GET", f"/subjects/{subject}-json/versions/1").body["schemaType"] == "JSON"
+
+
+def user_of(subject, version):
+    return [{"name": "User", "subject": subject, "version": version}]
+
+
+USER = record("age", name="User")
+VISIT = record({"name": "by", "type": "User"}, name="Visit")
+
+
+def test_a_reference_to_the_latest_version_is_stored_with_its_number(ask, subject):
+    user = f"{subject}-user"
+    for schema in (USER, record("age", optional("size"), name="User")):
+        ask.register(user, schema)
+    first = ask.register(subject, VISIT, references=user_of(user, -1)).body
+    path = f"/subjects/{subject}/versions/1"
+    assert ask("GET", path).body["references"] == user_of(user, 2)
+    # The same schema, until there is a newer version to refer to.
+    for version in (-1, 2):
+        assert ask.register(subject, VISIT, references=user_of(user, version)).body == first
+    body = {"schema": json.dumps(VISIT), "references": user_of(user, -1)}
+    assert ask("POST", f"/subjects/{subject}", body).body["version"] == 1
+    assert ask("POST", f"/compatibility{path}", body).body == {"is_compatible": True}
+    ask.register(user, record("age", optional("size"), optional("mail"), name="User"))
+    second = ask.register(subject, VISIT, references=user_of(user, -1)).body
+    assert second["version"] == 2
+    assert ask("GET", f"/subjects/{subject}/versions/2").body["references"] == user_of(user, 3)
+
+
+def test_a_new_schema_cannot_refer_to_a_deleted_version(ask, subject):
+    user = f"{subject}-user"
+    ask.register(user, USER)
+    ask.register(user, record("age", optional("size"), name="User"))
+    ask("DELETE", f"/subjects/{user}/versions/1")
+    for path in (f"/subjects/{subject}/versions", f"/compatibility/subjects/{subject}/versions"):
+        body = {"schema": json.dumps(VISIT), "references": user_of(user, 1)}
+        refused = ask("POST", path, body)
+        assert refused.error == 42201
+        message = f'No schema reference found for subject "{user}" and version 1'
+        assert refused.body["message"] == message
+    ask("DELETE", f"/subjects/{user}")
+    assert ask.register(subject, VISIT, references=user_of(user, -1)).error == 42201
+    assert subject not in ask("GET", "/subjects").body
+
+
+def test_common_errors_have_confluents_texts(ask, subject):
+    user = f"{subject}-user"
+    ask.register(user, USER)
+    ask.register(subject, VISIT, references=user_of(user, 1))
+    config, mode = f"/config/{subject}", f"/mode/{subject}"
+    one = f"/subjects/{subject}/versions/1"
+    texts = [
+        ask(*request).body["message"]
+        for request in (
+            ("GET", "/subjects/nobody/versions"),
+            ("GET", f"/subjects/{subject}/versions/7"),
+            ("GET", f"/subjects/{subject}/versions/x"),
+            ("GET", "/schemas/ids/999999"),
+            ("GET", config),
+            ("GET", mode),
+            ("PUT", config, {"compatibility": "x"}),
+            ("DELETE", f"/subjects/{user}/versions/1"),
+            ("DELETE", one + "?permanent=true"),
+        )
+    ]
+    ask("DELETE", one)
+    texts.append(ask("DELETE", one).body["message"])
+    assert texts == [
+        "Subject 'nobody' not found.",
+        "Version 7 not found.",
+        "The specified version 'x' is not a valid version id. "
+        'Allowed values are between [1, 2^31-1] and the string "latest"',
+        "Schema 999999 not found",
+        f"Subject '{subject}' does not have subject-level compatibility configured",
+        f"Subject '{subject}' does not have subject-level mode configured",
+        "Invalid compatibility level. Valid values are none, backward, forward, full, "
+        "backward_transitive, forward_transitive, and full_transitive",
+        "One or more references exist to the schema "
+        f"{{magic=1,keytype=SCHEMA,subject={user},version=1}}.",
+        f"Subject '{subject}' Version 1 was not deleted first before being permanently deleted",
+        f"Subject '{subject}' Version 1 was soft deleted.Set permanent=true to delete permanently",
+    ]

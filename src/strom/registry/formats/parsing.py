@@ -11,8 +11,14 @@ from strom.registry.formats.schema import (
 )
 
 
-def parse(kind: SchemaType, text: str, references: Sequence[Referenced] = ()) -> ParsedSchema:
-    """Parse a schema; raises InvalidSchema with the location and the reason."""
+def parse(
+    kind: SchemaType, text: str, references: Sequence[Referenced] = (), *, lenient: bool = False
+) -> ParsedSchema:
+    """Parse a schema; raises InvalidSchema with the location and the reason.
+
+    `lenient` is for schemas that a registry has stored already: other registries, and earlier versions
+    of this one, accept more than the specifications of the languages allow.
+    """
     total = len(text) + sum(map(_size, references))
     if total > MAX_CHARACTERS:
         raise InvalidSchema(
@@ -23,7 +29,7 @@ def parse(kind: SchemaType, text: str, references: Sequence[Referenced] = ()) ->
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidSchema("The schema contains a lone surrogate.")
     try:
-        return _parse(kind, text, references)
+        return _parse(kind, text, references, lenient)
     except RecursionError as error:
         raise InvalidSchema("The schema is nested too deeply.") from error
 
@@ -32,16 +38,18 @@ def _size(referenced: Referenced) -> int:
     return len(referenced.text) + sum(map(_size, referenced.references))
 
 
-def _parse(kind: SchemaType, text: str, references: Sequence[Referenced]) -> ParsedSchema:
+def _parse(
+    kind: SchemaType, text: str, references: Sequence[Referenced], lenient: bool
+) -> ParsedSchema:
     # Imported on first use: the libraries are large.
     if kind is SchemaType.AVRO:
         from strom.registry.formats.avro.schema import AvroSchema
 
-        return AvroSchema.parse(text, references)
+        return AvroSchema.parse(text, references, lenient=lenient)
     if kind is SchemaType.JSON:
         from strom.registry.formats.json_schema.schema import JsonSchema
 
-        return JsonSchema.parse(text, references)
+        return JsonSchema.parse(text, references, lenient=lenient)
     from strom.registry.formats.protobuf.schema import ProtobufSchema
 
-    return ProtobufSchema.parse(text, references)
+    return ProtobufSchema.parse(text, references, lenient=lenient)

@@ -16,6 +16,7 @@ from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
 from strom.registry.rest.exchange import CONTENT_TYPE, ERRORS, json_response
+from strom.registry.rest.negotiation import Negotiation
 from strom.registry.rest.schemas import SchemaCalls
 from strom.registry.rest.settings import SettingsCalls
 from strom.registry.rest.subjects import SubjectCalls
@@ -62,7 +63,7 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
         return await run_in_threadpool(metrics.render, accept)
 
     return HttpApplication(
-        RenderedSchemas(make_router(routes), registry),
+        Negotiation(RenderedSchemas(make_router(routes), registry)),
         guard=guard,
         errors=ERRORS,
         not_ready=not_ready,

@@ -5,14 +5,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.routing import EncodedRoute
-from strom.registry.content_parsing import parse_content
-from strom.registry.deleting import LATEST
+from strom.registry.content_parsing import parse_new
 from strom.registry.records import SchemaVersion
 from strom.registry.refusals import RestError, version_not_found
 from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import body_of, flag, json_response, schema_request, version_of
-from strom.registry.subjects import Subjects
+from strom.registry.subjects import LATEST, Subjects
 
 INVALID_SCHEMA = 42201
 
@@ -44,7 +43,7 @@ class CompatibilityCalls:
         with self._registry.reading() as subjects:
             earlier = _earlier(subjects, wanted.subject, version)
             try:
-                parsed = parse_content(subjects, wanted.content)
+                parsed = parse_new(subjects, wanted.content)
             except RestError as error:
                 if verbose and error.code == INVALID_SCHEMA:
                     return [str(error)]

@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from strom.http.errors import ErrorFormat, HttpError
 from strom.http.json_body import parse_json_object, read_body
-from strom.registry.deleting import LATEST
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import (
     Content,
@@ -21,6 +20,8 @@ from strom.registry.records import (
 from strom.registry.refusals import RestError, invalid_schema, invalid_version
 from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 from strom.registry.registry import Registry
+from strom.registry.rest.contracts import validated
+from strom.registry.subjects import LATEST
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ALL_CONTEXTS = ":*:"
@@ -122,11 +123,12 @@ def in_format(registry: Registry, content: Content, request: Request) -> Content
 def _content(given: Mapping[str, Any]) -> Content:
     kind = given.get("schemaType") or "AVRO"
     if kind not in {"AVRO", "JSON", "PROTOBUF"}:
-        invalid_schema(f"Unknown schema type {kind!r}: use AVRO, JSON or PROTOBUF.")
-    if not isinstance(given.get("schema"), str) or not given["schema"].strip():
-        invalid_schema("The request has no schema, or an empty one.")
+        invalid_schema(f"Invalid schema type {kind}")
+    text = given.get("schema")
+    if not isinstance(text, str | None):
+        invalid_schema("The schema must be a string, with the text of the schema in it.")
     try:
-        return content_of(given)
+        return content_of({**validated(given), "schema": text or ""})
     except (KeyError, TypeError, ValueError):
         invalid_schema("A reference needs a name, a subject and a version.")
 

@@ -1,9 +1,12 @@
 """/schemas: by id, and lists of them."""
 
+import re
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from strom.http.errors import HttpError
 from strom.http.routing import EncodedRoute
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion, content_to_json, to_json_bytes
@@ -19,6 +22,8 @@ from strom.registry.rest.exchange import (
     prefix_of,
     to_json,
 )
+
+NUMBER = re.compile(r"-?[0-9]{1,10}\Z")
 
 
 class SchemaCalls:
@@ -120,6 +125,6 @@ class SchemaCalls:
 
 def _id_of(request: Request) -> int:
     text = request.path_params["id"]
-    if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_NUMBER:
-        schema_not_found()
+    if not NUMBER.match(text) or abs(int(text)) > HIGHEST_NUMBER:
+        raise HttpError(404)  # there is no such path, as for Confluent's registry
     return int(text)

@@ -1,7 +1,7 @@
 """Parses Avro schemas from JSON.
 
-It rejects what Avro's Java library rejects with strict names and validated defaults. A name may be used
-before it is defined, as that library allows since 1.12.
+It rejects what Avro's Java library rejects with strict names and validated defaults; if lenient, what the
+library rejects without both. A name may be used before it is defined, as that library allows since 1.12.
 """
 
 import re
@@ -46,16 +46,18 @@ class AvroParser:
         self.names: dict[str, NamedType] = {}
         self._fields: list[AvroField] = []
         self._unions: list[tuple[AvroUnion, str]] = []
+        self._lenient = False
 
-    def read(self, text: str) -> AvroType:
+    def read(self, text: str, *, lenient: bool = False) -> AvroType:
         """Parse a schema and validate it, references between its types included."""
+        self._lenient = lenient
         self._fields.clear()
         self._unions.clear()
         schema = self._resolved(self._type(bounded_json.read(text), "", "/"))
         self._resolve_names()
         for union, place in self._unions:
             _check_branches(union, place)
-        for part in self._fields:
+        for part in () if lenient else self._fields:
             if part.has_default and not _default_fits(part):
                 given = bounded_json.write(part.default)
                 raise _invalid(
@@ -139,7 +141,7 @@ class AvroParser:
         name = part.get("name")
         if not isinstance(name, str):
             raise _invalid(place, "the field has no `name`")
-        _check_name(name, place)
+        self._check_name(name, place)
         order = part.get("order", "ascending")
         if not isinstance(order, str) or order.lower() not in ORDERS:
             raise _invalid(place, f"`order` must be one of {', '.join(ORDERS)}")
@@ -163,7 +165,7 @@ class AvroParser:
         for symbol in symbols:
             if not isinstance(symbol, str):
                 raise _invalid(place, "a symbol must be a string")
-            _check_name(symbol, place)
+            self._check_name(symbol, place)
             if symbol in known:
                 raise _invalid(place, f"the enum {name.full} has the symbol {symbol} twice")
             known.add(symbol)
@@ -189,11 +191,19 @@ class AvroParser:
 
     def _define(self, named: NamedType, place: str) -> None:
         full = named.name.full
+        for part in full.split("."):
+            self._check_name(part, place)
         if full in PRIMITIVES:
             raise _invalid(place, f"{full} is the name of a primitive type")
         if full in self.names:
             raise _invalid(place, f"{full} is defined twice")
         self.names[full] = named
+
+    def _check_name(self, name: str, place: str) -> None:
+        if not self._lenient and not NAME.match(name):
+            raise _invalid(
+                place, f"invalid name {name!r}: use letters, digits and _, and no digit first"
+            )
 
     def _resolve_names(self) -> None:
         for named in self.names.values():
@@ -301,17 +311,7 @@ def _name(schema: dict[str, Any], space: str, place: str) -> AvroName:
     if not isinstance(given, str):
         raise _invalid(place, f"the {schema['type']} has no `name`")
     inner = schema.get("namespace")
-    name = AvroName.of(given, inner if isinstance(inner, str) else space)
-    for part in name.full.split("."):
-        _check_name(part, place)
-    return name
-
-
-def _check_name(name: str, place: str) -> None:
-    if not NAME.match(name):
-        raise _invalid(
-            place, f"invalid name {name!r}: use letters, digits and _, and no digit first"
-        )
+    return AvroName.of(given, inner if isinstance(inner, str) else space)
 
 
 def _aliases(schema: dict[str, Any], place: str) -> list[str]:

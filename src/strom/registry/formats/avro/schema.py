@@ -27,16 +27,16 @@ class AvroSchema(ParsedSchema):
         self._borrowed = borrowed
 
     @classmethod
-    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+    def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
         """Parse a text that may use the named types of its references."""
         reader = AvroParser()
         for referenced in _in_order(references, []):
             try:
-                reader.read(referenced.text)
+                reader.read(referenced.text, lenient=True)  # it is registered already
             except InvalidSchema as error:
                 raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error
         borrowed = frozenset(reader.names)
-        return cls(reader.read(text), borrowed)
+        return cls(reader.read(text, lenient=lenient), borrowed)
 
     @cached_property
     def canonical(self) -> str:

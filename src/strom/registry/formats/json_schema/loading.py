@@ -25,7 +25,10 @@ Json = Mapping[str, Any]
 class Loader:
     """Builds one node for each location in the documents, however often it is referred to."""
 
-    def __init__(self, documents: Documents, draft: JsonSchemaDraft) -> None:
+    def __init__(
+        self, documents: Documents, draft: JsonSchemaDraft, *, lenient: bool = False
+    ) -> None:
+        self._lenient = lenient
         self._documents = documents
         self._draft = draft
         # Nodes compare by identity, so a location must always give the same one.
@@ -65,7 +68,12 @@ class Loader:
     def _follow(self, uri: str) -> SchemaNode:
         for _ in range(MAX_HOPS):
             if uri not in self._places:
-                self._places[uri] = self._documents.find(uri)
+                try:
+                    self._places[uri] = self._documents.find(uri)
+                except InvalidSchema:
+                    if not self._lenient:
+                        raise
+                    return self._anything  # what an unknown schema requires is unknown too
             place = self._places[uri]
             node = self._load(place.value, place.base)
             if not isinstance(node, nodes.Pointer):

@@ -23,19 +23,21 @@ class JsonSchema(ParsedSchema):
 
     kind = SchemaType.JSON
 
-    def __init__(self, document: Any, references: dict[str, Any]) -> None:
+    def __init__(self, document: Any, references: dict[str, Any], *, lenient: bool = False) -> None:
         self.document = document
+        self._lenient = lenient
         documents = Documents(document, references)
         draft = draft_of(document)
-        _check(document, documents, draft)
-        self._root = Loader(documents, draft).load()
+        if not lenient:
+            _check(document, documents, draft)
+        self._root = Loader(documents, draft, lenient=lenient).load()
 
     @classmethod
-    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+    def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
         """Parse a schema whose `$ref`s may name its references."""
         known: dict[str, Any] = {}
         _add(references, known)
-        return cls(bounded_json.read(text), known)
+        return cls(bounded_json.read(text), known, lenient=lenient)
 
     @cached_property
     def canonical(self) -> str:
@@ -48,7 +50,12 @@ class JsonSchema(ParsedSchema):
         return bounded_json.write(self.document, sort_keys=True)
 
     def differences(self, written: Self) -> list[Problem]:
-        return differences.problems(self._root, written._root)
+        try:
+            return differences.problems(self._root, written._root)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            if not (self._lenient or written._lenient):
+                raise
+            return [Problem("MALFORMED_SCHEMA", "#", "a keyword of a stored schema is malformed")]
 
 
 def _check(document: Any, documents: Documents, draft: JsonSchemaDraft) -> None:

@@ -52,6 +52,16 @@ _OF_CONFLUENT = {
     "confluent/type/variant.proto": _VARIANT,
 }
 
+_OF_GOOGLE = (
+    *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct"),
+    *("timestamp", "type", "wrappers"),
+)
+BUILTIN_PATHS = (
+    *(f"google/protobuf/{name}.proto" for name in _OF_GOOGLE),
+    *("confluent/meta.proto", "confluent/type/decimal.proto", "confluent/type/variant.proto"),
+)
+"""Files whose types a schema may use without an import."""
+
 
 def builtin_text(path: str) -> str | None:
     """The text of a built-in file that the compiler does not bring along."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import NamedTuple
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
@@ -30,9 +30,28 @@ from strom.registry.formats.schema import InvalidSchema
 DESCRIPTOR = re.compile(rb"AddSerializedFile\((b'.*')\)")
 PROTO2 = 'syntax = "proto2"; '
 SHOWN_ERRORS = 5
+FILE_NOT_FOUND = "File not found."
 
 # The compiler recurses on these until its stack overflows and the process ends.
 MAX_DEPTH = 100
+
+
+class CompileError(NamedTuple):
+    """One error of the compiler; the line and the column count from 0, and are -1 for a whole file."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+
+
+class CompileErrors(InvalidSchema):
+    """The text is not valid; `errors` are all the compiler reported."""
+
+    def __init__(self, message: str, errors: list[CompileError]) -> None:
+        super().__init__(message)
+        self.errors = errors
+
 
 # Python's warning filters are global to the process.
 _warnings_are_off = threading.Lock()
@@ -104,28 +123,36 @@ def _run(path: str, folder: str, shift: int) -> list[bytes]:
         try:
             answer = _protoc_compiler.get_protos(path.encode(), [folder.encode(), own.encode()])
         except _protoc_compiler.ProtocErrors as error:
-            raise InvalidSchema(_explained(error.errors(), path, shift)) from error
+            errors = [
+                CompileError(
+                    one.filename.decode(errors="replace"),
+                    one.line,
+                    one.column,
+                    one.message.decode(errors="replace"),
+                )
+                for one in error.errors()
+            ]
+            raise CompileErrors(_explained(errors, path, shift), errors) from error
     return [code for _, code in answer]
 
 
-def _explained(errors: list[Any], path: str, shift: int) -> str:
+def _explained(errors: list[CompileError], path: str, shift: int) -> str:
     # A missing import is reported by its name: its location adds nothing.
     lines = [
         _one_error(error, path, shift)
         for error in errors
-        if b"was not found or" not in error.message
+        if "was not found or" not in error.message
     ]
     if len(lines) > SHOWN_ERRORS:
         lines = [*lines[:SHOWN_ERRORS], f"… and {len(lines) - SHOWN_ERRORS} more"]
     return "; ".join(lines)
 
 
-def _one_error(error: Any, path: str, shift: int) -> str:
-    message = error.message.decode(errors="replace").rstrip(".")
-    name = error.filename.decode(errors="replace")
-    if message == "File not found":
-        return f"The import {name} is neither built in nor among the references"
-    file = "" if name == path else f" of {name}"
+def _one_error(error: CompileError, path: str, shift: int) -> str:
+    message = error.message.rstrip(".")
+    if error.message == FILE_NOT_FOUND:
+        return f"The import {error.path} is neither built in nor among the references"
+    file = "" if error.path == path else f" of {error.path}"
     if error.line < 0:
         return f"{message}{file}"
     column = error.column + 1 - (shift if error.line == 0 and not file else 0)

@@ -14,6 +14,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from strom.registry.formats.protobuf import custom_options
+
 
 class Options:
     """Prints the options of files, which are given in dependency order."""
@@ -29,6 +31,9 @@ class Options:
         known = GetMessageClass(kind).FromString(options.SerializeToString())
         texts = []
         for field, value in known.ListFields():
+            if field.full_name in custom_options.TEXTS:
+                texts += value
+                continue
             name = f"({field.full_name})" if field.is_extension else field.name
             if field.is_repeated:
                 texts += [f"{name} = {self._value(field, item)}" for item in value]

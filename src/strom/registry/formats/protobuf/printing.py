@@ -1,11 +1,13 @@
 """Prints a descriptor as the text of a .proto file.
 
 A text and a descriptor of the same schema print alike, which makes the result the canonical form.
-Descriptors have no comments and no layout; type names are printed in full.
+Descriptors have no comments and no layout; type names are printed in full. The layout, blank lines
+included, is that of Confluent's registry: each kind of statement is a section.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Set as AbstractSet
+from itertools import groupby, takewhile
 
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -32,64 +34,96 @@ LABELS = {
 
 
 def print_file(
-    file: FileDescriptorProto, all_files: Iterable[FileDescriptorProto], *, sort: bool = False
+    file: FileDescriptorProto,
+    all_files: Iterable[FileDescriptorProto],
+    *,
+    sort: bool = False,
+    hidden: AbstractSet[str] = frozenset(),
 ) -> str:
     """Print a file; `all_files` are the file and its imports, in dependency order.
 
     With `sort`, everything whose order has no meaning is sorted. Messages keep their order: serialized
-    data refers to them by their index.
+    data refers to them by their index. Imports that are `hidden` are not printed.
     """
-    return _Printer(file, Options(all_files), sort).print()
+    return _Printer(file, Options(all_files), sort, hidden).print()
 
 
 class _Printer:
-    def __init__(self, file: FileDescriptorProto, options: Options, sort: bool) -> None:
+    def __init__(
+        self, file: FileDescriptorProto, options: Options, sort: bool, hidden: AbstractSet[str]
+    ) -> None:
         self._file = file
         self._options = options
         self._sort = sort
+        self._hidden = hidden
         self._lines: list[str] = []
         self._depth = 0
+        self._gap = False
 
     def print(self) -> str:
         file = self._file
         if file.syntax == "editions":
             year = Edition.Name(file.edition).removeprefix("EDITION_")
             self._line(f'edition = "{year}";')
-        else:
+        elif file.syntax == "proto3" or not self._sort:
             self._line(f'syntax = "{file.syntax or "proto2"}";')
         if file.package:
             self._line(f"package {file.package};")
+        self._section()
         self._imports()
+        self._section()
         self._option_lines(file.options)
+        self._section()
         groups = {_last(field) for field in file.extension if _is_group(field)}
         for message in file.message_type:
             if message.name not in groups:
                 self._message(message)
         for enum in file.enum_type:
             self._enum(enum)
+        self._section()
         self._extensions(file.extension, file.message_type)
+        self._section()
         for service in file.service:
             self._service(service)
         return "\n".join(self._lines) + "\n"
 
+    def _section(self) -> None:
+        """Separate what follows in the block, if anything does, from what precedes."""
+        self._gap = not self._is_opened()
+
+    def _is_opened(self) -> bool:
+        return self._depth > 0 and self._lines[-1].endswith("{")
+
     def _line(self, text: str) -> None:
+        if self._gap:
+            # Confluent's registry indents the blank lines of a nested block too.
+            self._lines.append("  " * (self._depth - 1))
+            self._gap = False
         self._lines.append("  " * self._depth + text)
 
     def _open(self, text: str) -> None:
         self._line(f"{text} {{")
         self._depth += 1
 
-    def _close(self) -> None:
-        self._depth -= 1
-        self._line("}")
+    def _close(self, end: str = "}") -> None:
+        self._gap = False
+        if self._is_opened():
+            self._lines[-1] += end
+            self._depth -= 1
+        else:
+            self._depth -= 1
+            self._line(end)
 
     def _ordered(self, texts: list[str]) -> list[str]:
-        return sorted(texts) if self._sort else texts
+        """Texts in the order of their names; values of a repeated option keep theirs."""
+        return sorted(texts, key=_name_in) if self._sort else texts
 
     def _imports(self) -> None:
         public, weak = set(self._file.public_dependency), set(self._file.weak_dependency)
         lines = []
         for index, path in enumerate(self._file.dependency):
+            if path in self._hidden:
+                continue
             word = "public " if index in public else "weak " if index in weak else ""
             lines.append(f"import {word}{quoted(path)};")
         for line in self._ordered(lines):
@@ -99,8 +133,21 @@ class _Printer:
         for text in self._ordered(self._options.texts(options)):
             self._line(f"option {text};")
 
-    def _in_brackets(self, texts: list[str]) -> str:
-        return f" [{', '.join(self._ordered(texts))}]" if texts else ""
+    def _statement(self, text: str, options: list[str]) -> None:
+        """Print a line that ends with options in brackets."""
+        match self._ordered(options):
+            case []:
+                self._line(f"{text};")
+            case [one]:
+                self._line(f"{text} [{one}];")
+            case [*several, last]:
+                self._line(f"{text} [")
+                self._depth += 1
+                for one in several:
+                    self._line(f"{one},")
+                self._line(last)
+                self._depth -= 1
+                self._line("];")
 
     def _message(self, message: DescriptorProto) -> None:
         self._open(f"message {message.name}")
@@ -108,44 +155,79 @@ class _Printer:
         self._close()
 
     def _body(self, message: DescriptorProto) -> None:
-        self._option_lines(message.options)
         spans = [(span.start, span.end) for span in message.reserved_range]
         self._reserved(spans, message.reserved_name, FIELD_NUMBERS_END, 1)
-        for span in message.extension_range:
-            texts = self._in_brackets(self._options.texts(span.options))
-            self._line(f"extensions {_span(span.start, span.end, FIELD_NUMBERS_END, 1)}{texts};")
+        self._section()
+        self._option_lines(message.options)
         fields = list(message.field)
         if self._sort:
             fields.sort(key=lambda field: field.number)
-        self._fields_and_nested(fields, message)
+        bringing, choices = self._fields(fields, message)
+        self._section()
+        self._extension_ranges(message)
+        # The position of a group's type is its position among the nested types.
+        extensions_last = any(map(_is_group, message.extension))
+        self._section()
+        if not extensions_last:
+            self._extensions(message.extension, message.nested_type)
+            self._section()
+        self._nested(message, bringing, choices)
         for enum in message.enum_type:
             self._enum(enum)
-        self._extensions(message.extension, message.nested_type)
+        if extensions_last:
+            self._section()
+            self._extensions(message.extension, message.nested_type)
 
-    def _fields_and_nested(
+    def _extension_ranges(self, message: DescriptorProto) -> None:
+        spans = list(message.extension_range)
+        if self._sort:
+            spans.sort(key=lambda span: span.start)
+        for span in spans:
+            text = f"extensions {_span(span.start, span.end, FIELD_NUMBERS_END, 1)}"
+            self._statement(text, self._options.texts(span.options))
+
+    def _fields(
         self, fields: list[FieldDescriptorProto], message: DescriptorProto
-    ) -> None:
-        # Maps and groups declare a nested type. They are printed at the position of that type among the
-        # nested ones: serialized data refers to nested messages by their index.
-        maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
+    ) -> tuple[dict[str, FieldDescriptorProto], dict[int, list[FieldDescriptorProto]]]:
+        """Print fields and oneofs.
+
+        Returns those that declare a nested type and are left: maps and groups by its name, oneofs by
+        their index. They are printed at the position of that type among the nested ones, because
+        serialized data refers to nested messages by their index.
+        """
+        names = [nested.name for nested in message.nested_type]
+        maps = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
+        first = set(takewhile(maps.__contains__, names))  # these precede all nested messages
         choices: dict[int, list[FieldDescriptorProto]] = {}
         bringing: dict[str, FieldDescriptorProto] = {}
+        self._section()
         for field in fields:
-            brings = _is_group(field) or _last(field) in maps
-            if brings:
-                bringing[_last(field)] = field
+            name = _last(field)
             if _in_choice(field):
                 choices.setdefault(field.oneof_index, []).append(field)
-            elif not brings:
+            elif name in first:
+                self._declaration(field, maps[name])
+            elif not _is_group(field) and name not in maps:
                 self._field(field)
-        for index in sorted(choices):
+            if _is_group(field) or (name in maps and name not in first):
+                bringing[name] = field
+        self._section()
+        for index in _ordered_choices(choices, by_number=self._sort):
             if not any(map(_is_group, choices[index])):
                 self._choice(message, choices.pop(index))
+        return bringing, choices
+
+    def _nested(
+        self,
+        message: DescriptorProto,
+        bringing: dict[str, FieldDescriptorProto],
+        choices: dict[int, list[FieldDescriptorProto]],
+    ) -> None:
         of_extensions = {_last(field) for field in message.extension if _is_group(field)}
         for nested in message.nested_type:
             bringer = bringing.get(nested.name)
             if bringer is None:
-                if nested.name not in of_extensions:
+                if nested.name not in of_extensions and not nested.options.map_entry:
                     self._message(nested)
             elif not _in_choice(bringer):
                 self._declaration(bringer, nested)
@@ -156,6 +238,7 @@ class _Printer:
         choice = message.oneof_decl[members[0].oneof_index]
         self._open(f"oneof {choice.name}")
         self._option_lines(choice.options)
+        self._section()
         for field in members:
             self._field_or_group(field, message.nested_type)
         self._close()
@@ -170,20 +253,21 @@ class _Printer:
         self._declaration(field, next(message for message in nested if message.name == name))
 
     def _field(self, field: FieldDescriptorProto) -> None:
-        texts = self._in_brackets(self._field_options(field))
-        self._line(f"{self._label(field)}{_type(field)} {field.name} = {field.number}{texts};")
+        text = f"{self._label(field)}{_type(field)} {field.name} = {field.number}"
+        self._statement(text, self._field_options(field))
 
     def _declaration(self, field: FieldDescriptorProto, message: DescriptorProto) -> None:
         """Print a map or a group together with its nested type."""
-        texts = self._in_brackets(self._field_options(field))
+        options = self._field_options(field)
         if _is_group(field):
+            texts = f" [{', '.join(self._ordered(options))}]" if options else ""
             self._open(f"{self._label(field)}group {message.name} = {field.number}{texts}")
             self._body(message)
             self._close()
         else:
             key, value = message.field
             kind = f"map<{_type(key)}, {_type(value)}>"
-            self._line(f"{kind} {field.name} = {field.number}{texts};")
+            self._statement(f"{kind} {field.name} = {field.number}", options)
 
     def _label(self, field: FieldDescriptorProto) -> str:
         if field.label in LABELS:
@@ -216,44 +300,59 @@ class _Printer:
 
     def _enum(self, enum: EnumDescriptorProto) -> None:
         self._open(f"enum {enum.name}")
-        self._option_lines(enum.options)
         spans = [(span.start, span.end) for span in enum.reserved_range]
         self._reserved(spans, enum.reserved_name, ENUM_NUMBERS_LAST, 0)
+        self._option_lines(enum.options)
         values = list(enum.value)
         if self._sort:
             first = values[:1]  # the default value of the enum: its position matters
             values = first + sorted(values[1:], key=lambda value: (value.number, value.name))
         for value in values:
-            texts = self._in_brackets(self._options.texts(value.options))
-            self._line(f"{value.name} = {value.number}{texts};")
+            self._statement(f"{value.name} = {value.number}", self._options.texts(value.options))
         self._close()
 
     def _reserved(
         self, spans: list[tuple[int, int]], names: Sequence[str], end: int, exclusive: int
     ) -> None:
-        if spans:
-            ordered = sorted(spans) if self._sort else spans
-            texts = ", ".join(_span(*span, end, exclusive) for span in ordered)
-            self._line(f"reserved {texts};")
-        if names:
-            bare = self._file.syntax == "editions"
-            texts = ", ".join(name if bare else quoted(name) for name in self._ordered(list(names)))
-            self._line(f"reserved {texts};")
+        bare = self._file.syntax == "editions"
+        quoted_names = [name if bare else quoted(name) for name in names]
+        if self._sort:
+            spans, quoted_names = sorted(spans), sorted(quoted_names)
+        numbers = [_span(*span, end, exclusive) for span in spans]
+        lines = (
+            [[one] for one in (*numbers, *quoted_names)] if self._sort else [numbers, quoted_names]
+        )
+        for texts in filter(None, lines):
+            self._line(f"reserved {', '.join(texts)};")
 
     def _service(self, service: ServiceDescriptorProto) -> None:
         self._open(f"service {service.name}")
         self._option_lines(service.options)
+        self._section()
         for method in service.method:
             taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
             given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-            signature = f"rpc {method.name}({taken}) returns ({given})"
+            signature = f"rpc {method.name} ({taken}) returns ({given})"
             if not method.options.ByteSize():
                 self._line(f"{signature};")
                 continue
             self._open(signature)
             self._option_lines(method.options)
-            self._close()
+            self._close("};")
         self._close()
+
+
+def _name_in(text: str) -> str:
+    return text.partition(" = ")[0].lstrip("(")
+
+
+def _ordered_choices(
+    choices: dict[int, list[FieldDescriptorProto]], *, by_number: bool
+) -> list[int]:
+    """The indexes of oneofs: as declared, or by their lowest field numbers."""
+    if not by_number:
+        return sorted(choices)
+    return sorted(choices, key=lambda index: min(field.number for field in choices[index]))
 
 
 def _type(field: FieldDescriptorProto) -> str:

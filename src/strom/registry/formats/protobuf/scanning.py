@@ -8,13 +8,13 @@ pattern backtracks, and nothing that the compiler reads escapes the limits on ne
 import re
 from collections.abc import Iterator
 
-_COMMENT = r"//[^\n\0]*+|/\*.*?(?:\*/|\0|\Z)"
-_STRING = r""""(?:[^"\\\n\0]++|\\[^\n\0]?+)*+"?+|'(?:[^'\\\n\0]++|\\[^\n\0]?+)*+'?+"""
+COMMENT = r"//[^\n\0]*+|/\*.*?(?:\*/|\0|\Z)"
+STRING = r""""(?:[^"\\\n\0]++|\\[^\n\0]?+)*+"?+|'(?:[^'\\\n\0]++|\\[^\n\0]?+)*+'?+"""
 
-_COMMENT_OR_STRING = re.compile(rf"{_COMMENT}|(?P<string>{_STRING})", re.DOTALL)
-_ANY_STRING = re.compile(_STRING)
-_SYNTAX = re.compile(rf"(?:\s++|{_COMMENT})*+(?:syntax|edition)\b", re.DOTALL)
-_IMPORT = re.compile(rf"{_STRING}|\bimport\s*+(?:(?:public|weak)\b\s*+)?+(?P<path>{_STRING})")
+_COMMENT_OR_STRING = re.compile(rf"{COMMENT}|(?P<string>{STRING})", re.DOTALL)
+_ANY_STRING = re.compile(STRING)
+_SYNTAX = re.compile(rf"(?:\s++|{COMMENT})*+(?:syntax|edition)\b", re.DOTALL)
+_IMPORT = re.compile(rf"{STRING}|\bimport\s*+(?:(?:public|weak)\b\s*+)?+(?P<path>{STRING})")
 _BRACKET = re.compile(r"[{}<>\[\]]")
 _NAME = re.compile(r"[\w()]++(?:\s*+\.\s*+[\w()]++)*+(?:\s*+\.)?+")
 

@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
 
 from strom.registry.formats.protobuf import differences
-from strom.registry.formats.protobuf.compiler import compile_text
+from strom.registry.formats.protobuf.linking import LinkedFiles, compile_linked
 from strom.registry.formats.protobuf.printing import print_file
 from strom.registry.formats.schema import (
     InvalidSchema,
@@ -26,12 +26,12 @@ class ProtobufSchema(ParsedSchema):
 
     kind = SchemaType.PROTOBUF
 
-    def __init__(self, path: str, files: Mapping[str, FileDescriptorProto]) -> None:
-        self.file = files[path]
-        self._files = files
+    def __init__(self, path: str, linked: LinkedFiles) -> None:
+        self._files, self._added = linked
+        self.file = self._files[path]
 
     @classmethod
-    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+    def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
         """Parse the text of a file, or its descriptor in base64, which Python's serializer sends."""
         files: dict[str, str] = {}
         _add(references, files)
@@ -39,22 +39,26 @@ class ProtobufSchema(ParsedSchema):
         while path in files:
             path = f"the_{path}"
         files[path] = _as_text(text, files)
-        return cls(path, compile_text(path, files))
+        return cls(path, compile_linked(path, files, lenient=lenient))
 
     @cached_property
     def canonical(self) -> str:
         """The file as the printer formats it."""
-        return print_file(self.file, self._files.values())
+        return print_file(self.file, self._files.values(), hidden=self._added)
 
     @cached_property
     def normalized(self) -> str:
         """The file with everything sorted whose order has no meaning."""
-        return print_file(self.file, self._files.values(), sort=True)
+        return print_file(self.file, self._files.values(), sort=True, hidden=self._added)
 
     @cached_property
     def serialized(self) -> str:
         """The descriptor in base64, for clients that request `format=serialized`."""
-        return base64.b64encode(self.file.SerializeToString()).decode("ascii")
+        file = FileDescriptorProto()
+        file.CopyFrom(self.file)
+        # They are at the end, so that the indexes of public and weak imports stay right.
+        file.dependency[:] = [path for path in file.dependency if path not in self._added]
+        return base64.b64encode(file.SerializeToString()).decode("ascii")
 
     def differences(self, written: Self) -> list[Problem]:
         return differences.problems(self._files, self.file, written._files, written.file)
@@ -74,7 +78,7 @@ def _as_text(text: str, files: Mapping[str, str]) -> str:
     # Custom options can only be parsed together with the files that define them.
     imports = "".join(f'import "{path}";\n' for path in descriptor.dependency)
     stub = "imports.proto"
-    known = compile_text(stub, {**files, stub: f'syntax = "proto3";\n{imports}'})
+    known = compile_linked(stub, {**files, stub: f'syntax = "proto3";\n{imports}'}).files
     known.pop(stub)
     descriptor.name = "schema.proto"
     try:
