@@ -177,6 +177,22 @@ class BrokerSettings(ShareBrokerSettings):
     group_max_size: int = static(
         "group.max.size", INT_MAX, "The most members of a classic group.", minimum=1
     )
+    group_max_bytes: int = static(
+        "group.max.bytes",
+        16 * MIB,
+        "Memory for the members of one group: what they subscribe to, and what a classic group's leader "
+        "assigns. A request beyond it fails with GROUP_MAX_SIZE_REACHED.",
+        kind=Kind.LONG,
+        minimum=KIB,
+    )
+    groups_max_bytes: int = static(
+        "groups.max.bytes",
+        128 * MIB,
+        "Memory for the members of all groups together. Beyond it, clients are asked to retry "
+        "(COORDINATOR_LOAD_IN_PROGRESS).",
+        kind=Kind.LONG,
+        minimum=KIB,
+    )
     offset_metadata_max_bytes: int = static(
         "offset.metadata.max.bytes",
         4 * KIB,

@@ -82,6 +82,7 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
         TableCollector(
             {
                 groups.GROUPS: lambda: read_groups(parts.groups.look()),
+                groups.GROUP_MEMORY: _one(lambda: _group_memory(parts.groups)),
                 groups.OFFSETS: lambda: read_lags(parts.broker, parts.groups.look()),
                 groups.SHARES: lambda: read_share_lags(parts.shares),
                 groups.TRANSACTIONS: lambda: read_transactions(parts.transactions),
@@ -112,6 +113,11 @@ def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
     return TableCollector(
         {queues.QUEUES: lambda: read_queues(broker), queues.AMQP: _one(all_queues)}
     )
+
+
+def _group_memory(running: Groups) -> tuple[int, int]:
+    memory = running.look().memory
+    return memory.in_use, memory.capacity
 
 
 def _listeners(parts: NodeParts) -> Iterator[tuple[str, KafkaListener | AmqpListener]]:
