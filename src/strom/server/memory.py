@@ -1,7 +1,7 @@
 """Memory that the connections of a listener share, so that no number of them can exhaust the process.
 
-A request reserves its declared size before more than its first bytes are read. Whoever holds memory needs
-no more of it, so requests that hold memory never wait for each other.
+A request reserves its declared size before more than its first bytes are read. A request that holds memory
+needs no more of it, so requests that hold memory never wait for each other.
 """
 
 from collections.abc import Callable

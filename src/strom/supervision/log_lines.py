@@ -1,7 +1,7 @@
 """Log lines that no client can forge: names and texts of clients are part of many messages.
 
 Control characters, escape sequences of terminals and line separators are escaped in one place, the
-formatter, whatever the message is made of. The lines of a traceback are indented, because the text of an
+formatter, for all messages alike. The lines of a traceback are indented, because the text of an
 exception may contain a name, too.
 """
 

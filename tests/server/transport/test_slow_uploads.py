@@ -87,7 +87,7 @@ def test_fast_uploads_stay_however_many_wait(scene):
     assert scene.sweep(LATER + OBSERVED_SECONDS) == [0, 1]
 
 
-def test_nothing_is_dropped_if_nobody_waits(scene):
+def test_nothing_is_dropped_if_no_request_waits(scene):
     scene.upload(150, "a")
     scene.sweep(NOW)
     assert scene.sweep(LATER) == []
