@@ -107,15 +107,6 @@ def test_a_waiter_that_left_is_forgotten_and_blocks_no_other():
     assert (pool.in_use, pool.is_wanted, waiting.served) == (0, False, ["b"])
 
 
-def test_a_wish_larger_than_the_pool_is_cut_to_it():
-    pool = MemoryPool(10)
-    waiting = Waiting(pool)
-    pool.take(1, "a")
-    waiting.wait(1000, "b", "b")
-    pool.give(1, "a")
-    assert (waiting.served, pool.in_use) == (["b"], 10)
-
-
 def test_small_requests_large_ones_and_responses_do_not_take_each_others_memory():
     memory = NetworkMemory(1024)
     small, large = memory.pool_of(8), memory.pool_of(9)

@@ -1,6 +1,6 @@
 """Memory that the connections of a listener share, so that no number of them can exhaust the process.
 
-A request reserves its declared size before more than its first bytes are read. A request that holds memory
+A request reserves its declared size before more than its first bytes are read. One that holds memory
 needs no more of it, so requests that hold memory never wait for each other.
 """
 
@@ -53,10 +53,10 @@ class MemoryPool:
         self._held[host] = self._held.get(host, 0) + size
 
     def wait(self, size: int, host: str, callback: Callback) -> None:
-        """Take the bytes when it is their turn, then call back; not before this returns."""
+        """Take the bytes, at most the capacity, when it is their turn; then call back."""
         if host not in self._waiting and not self._exceeds_share(size, host):
             self.is_full = True
-        self._waiting.setdefault(host, {})[callback] = min(size, self.capacity)
+        self._waiting.setdefault(host, {})[callback] = size
 
     def give(self, size: int, host: str) -> None:
         """Return bytes, and serve the connections that wait."""

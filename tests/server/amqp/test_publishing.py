@@ -93,6 +93,18 @@ def test_a_connection_that_holds_memory_does_not_wait_for_more():
     run(test)
 
 
+def test_a_message_larger_than_all_memory_gets_all_of_it():
+    async def test(it, publisher):
+        memory = it.services.memory
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(memory.largest_request + 1))
+        assert memory.in_use == memory.largest_request
+        publisher.add_body(memoryview(bytes(memory.largest_request + 1)))
+        assert memory.in_use == 0
+
+    run(test)
+
+
 def test_a_message_that_waits_for_memory_is_forgotten_with_its_channel():
     async def test(it, publisher):
         size = it.services.memory.largest_request

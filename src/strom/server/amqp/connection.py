@@ -48,7 +48,7 @@ class AmqpConnection:
             self._reader,
             self.out,
             self.channels,
-            IncompleteMessages(self._reservation),
+            IncompleteMessages(self._reservation, services.memory.largest_request),
         )
         self._busy: asyncio.Task[Any] | None = None
         self._has_rest = False

@@ -33,8 +33,7 @@ class ChannelPublisher:
         """Add the header of a message, and reserve memory for its body."""
         content = self.assembly.add_header(payload)
         if content is None:
-            self._session.incomplete_messages.expect(self.assembly.body_size)
-            self._reserved = self.assembly.body_size
+            self._reserved = self._session.incomplete_messages.expect(self.assembly.body_size)
         self._assembled(content)
 
     def add_body(self, payload: memoryview) -> None:

@@ -19,22 +19,27 @@ if TYPE_CHECKING:
 class IncompleteMessages:
     """Memory for the messages of one connection that are not completely received."""
 
-    def __init__(self, reservation: Reservation) -> None:
+    def __init__(self, reservation: Reservation, largest: int) -> None:
         self._reservation = reservation
+        self._largest = largest
 
-    def expect(self, size: int) -> None:
-        """Reserve memory for a body. If it is not free, the connection has to wait (`Reservation`).
+    def expect(self, size: int) -> int:
+        """Reserve memory for a body, and return how much. If it is not free, the connection has to wait.
 
-        A connection that already holds memory must not wait: others could wait for it. It gets
-        RESOURCE_ERROR. Clients send one message after the other, so only hostile ones get there.
+        A message that is larger than all memory gets all of it. A connection that already holds memory
+        must not wait, because others could wait for it: it gets RESOURCE_ERROR. Clients send one message
+        after the other, so only hostile ones get there.
         """
         reservation = self._reservation
-        if reservation.take(reservation.size + size):
-            return
         if reservation.size:
-            text = "too many large messages arrive at once"
-            raise AmqpError(ReplyCode.RESOURCE_ERROR, text)
-        reservation.wait(size)
+            if not reservation.take(reservation.size + size):
+                text = "too many large messages arrive at once"
+                raise AmqpError(ReplyCode.RESOURCE_ERROR, text)
+            return size
+        size = min(size, self._largest)
+        if not reservation.take(size):
+            reservation.wait(size)
+        return size
 
     def release(self, size: int) -> None:
         """Give back the memory of a body that is complete, or will not be."""
