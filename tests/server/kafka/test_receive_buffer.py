@@ -5,7 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.model.errors import ProtocolError
-from strom.server.kafka.receive_buffer import BASE_BYTES, GROWTH, SHRINK_AFTER, ReceiveBuffer
+from strom.server.kafka.receive_buffer import (
+    AHEAD_BYTES,
+    BASE_BYTES,
+    GROWTH,
+    SHRINK_AFTER,
+    ReceiveBuffer,
+)
 
 LIMIT = 10 * BASE_BYTES * GROWTH
 
@@ -97,16 +103,16 @@ def test_a_large_frame_takes_no_byte_of_the_next_one():
 
 def test_a_frame_that_exceeds_the_grant_of_an_earlier_one_holds_little_until_it_has_its_own():
     buffer = ReceiveBuffer()
-    receive(buffer, frame(bytes(BASE_BYTES * 3)), [4096])
-    begun(BASE_BYTES * 9, buffer)
-    assert buffer._end == BASE_BYTES
+    receive(buffer, frame(bytes(BASE_BYTES * 9)), [4096])
+    begun(BASE_BYTES * 20, buffer)
+    assert buffer._end == AHEAD_BYTES
     needed = buffer.make_room()
-    assert needed == BASE_BYTES * 8 + 4
+    assert needed == BASE_BYTES * 19 + 4
     buffer.shrink()
-    assert size_of(buffer) == BASE_BYTES
+    assert size_of(buffer) == AHEAD_BYTES
     assert buffer.make_room() == needed
     buffer.grant(needed)
-    assert len(buffer.writable()) == BASE_BYTES * (GROWTH - 1)
+    assert len(buffer.writable()) == AHEAD_BYTES * (GROWTH - 1)
 
 
 def test_a_large_buffer_can_be_spared_when_it_is_not_needed_any_more():

@@ -4,13 +4,15 @@ No sockets here: the connection gets room for the next bytes, reports how many w
 whole frames as views. A view is valid until the next bytes are received.
 
 A frame larger than the initial buffer needs a grant of memory for all of it. Until then no more than
-BASE_BYTES are held, so that a connection that waits for memory can give back all that it was granted.
+AHEAD_BYTES are held, so that a connection that waits for memory can give back all that it was granted.
 """
 
 from strom.model.errors import ProtocolError
 
 BASE_BYTES = 16 * 1024
 """The initial size of a buffer, to which it shrinks again."""
+AHEAD_BYTES = 4 * BASE_BYTES
+"""How much is read into a buffer that is large already before the size of the next frame is known."""
 LENGTH_BYTES = 4
 GROWTH = 4
 """The growth factor of a full buffer. It never grows at once to a declared size, which may be a lie."""
@@ -44,7 +46,7 @@ class ReceiveBuffer:
     def writable(self) -> memoryview:
         """Room for the next bytes; while a large frame is received, for its bytes only."""
         whole = self._whole
-        most = whole if BASE_BYTES < whole <= BASE_BYTES + self._granted else BASE_BYTES
+        most = whole if AHEAD_BYTES < whole <= BASE_BYTES + self._granted else AHEAD_BYTES
         return self._view[self._end : min(len(self._bytes), self._start + most)]
 
     def received(self, count: int) -> None:
@@ -98,10 +100,10 @@ class ReceiveBuffer:
         self.make_room()
 
     def shrink(self) -> None:
-        """Return to the initial size, which what was received of an ungranted frame fits into."""
+        """Return to the initial size, or to the little that was received of an ungranted frame."""
         self._granted = self._unneeded = 0
         if len(self._bytes) > BASE_BYTES:
-            self._resize(BASE_BYTES)
+            self._resize(max(BASE_BYTES, self._end - self._start))
 
     def _resize(self, size: int) -> None:
         resized = bytearray(size)
