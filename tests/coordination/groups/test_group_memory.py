@@ -135,7 +135,7 @@ def test_a_leader_whose_assignments_exceed_the_memory_of_all_groups_joins_again(
 
 def test_ids_without_a_member_count_too():
     world = GroupWorld(group_max_bytes=10 * KIB)
-    waits = {"needs_known_id": True, "client_id": "c" * 4 * KIB}
+    waits: dict[str, Any] = {"needs_known_id": True, "client_id": "c" * 4 * KIB}
     assert ask(world, join("g", 0, **waits)) is ErrorCode.MEMBER_ID_REQUIRED
     assert ask(world, join("g", 0, **waits)) is ErrorCode.MEMBER_ID_REQUIRED
     assert ask(world, join("g", 0, **waits)) is TOO_LARGE
