@@ -92,7 +92,7 @@ class Node:
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline, after which the node must be restarted."""
         self._files = files or DiskFiles(SPARE_DESCRIPTORS)
-        self._slots = make_connection_slots(settings.max_connections, self._files.open_file_limit())
+        self._slots = make_connection_slots(settings, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
@@ -141,7 +141,7 @@ class Node:
                 transactions=transactions,
                 endpoint=_endpoint(settings, port),
                 fetch_sessions=FetchSessions(settings.max_fetch_sessions),
-                memory=listener.memory,
+                memory=listener.memory.responses,
                 loop=listener.loop,
             )
             dispatcher.serve(services, listener)

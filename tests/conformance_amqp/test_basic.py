@@ -101,6 +101,13 @@ def test_immediate_is_not_implemented(connect, queue):
         channel.connection.process_data_events(time_limit=5)
 
 
+def test_a_client_cannot_pause_a_channel(connect):
+    channel = connect().channel()
+    assert channel.flow(True), "it is not paused"
+    with closes_connection(540):
+        channel.flow(False)
+
+
 def test_persistent_messages_are_confirmed(channel, name):
     queue = name()
     channel.queue_declare(queue, durable=True)

@@ -121,7 +121,7 @@ def test_connections_above_the_limit_are_closed_until_others_end():
 
 def test_connections_count_against_slots_that_are_shared_with_other_servers():
     slots = ConnectionSlots(2)
-    slots.take("a Kafka client")
+    slots.take("a Kafka client", "10.0.0.1")
     with running(slots=slots) as server:
         with server.connect() as first:
             first.sendall(GET)
@@ -130,7 +130,7 @@ def test_connections_count_against_slots_that_are_shared_with_other_servers():
                 assert read_to_end(second) == b""
         until(lambda: server.connections == 0)
         check_served(server)
-    assert slots.take("another Kafka client")
+    assert slots.take("another Kafka client", "10.0.0.1")
 
 
 def test_a_client_that_ends_in_the_middle_of_its_body_is_forgotten(caplog):

@@ -16,7 +16,6 @@ UNITS = ("_seconds", "_bytes", "_info", "_records", "_offset")
 READINGS = {
     requests.RequestReading: requests.REQUESTS,
     requests.ErrorReading: requests.ERRORS,
-    requests.ConnectionLimitReading: requests.CONNECTION_LIMIT,
     storage.FlushReading: storage.FLUSHES,
     storage.CleaningReading: storage.CLEANING,
     storage.DirectoryReading: storage.DIRECTORY,
@@ -71,6 +70,7 @@ def test_labels_that_users_choose_are_capped():
         "request",
         "error",
         "listener",
+        "reason",
         "type",
         "state",
         "result",

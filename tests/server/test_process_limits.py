@@ -2,9 +2,12 @@
 
 import pytest
 
+from strom.model.broker_settings import BrokerSettings
 from strom.server.process_limits import (
     FEWEST_CONNECTIONS,
     OTHER_DESCRIPTORS,
+    PER_ADDRESS,
+    TOTAL,
     ConnectionSlots,
     make_connection_slots,
 )
@@ -25,17 +28,35 @@ def test_the_limit_follows_from_the_files_that_the_process_may_open(
     open_files, segment_files, expected, monkeypatch
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (open_files, open_files))
-    assert make_connection_slots(12_000, segment_files).limit == expected
+    assert make_connection_slots(BrokerSettings(), segment_files).limit == expected
 
 
 def test_all_listeners_share_the_slots():
     slots = ConnectionSlots(2)
     kafka, amqp, refused = object(), object(), object()
-    assert slots.take(kafka)
-    assert slots.take(amqp)
-    assert not slots.take(refused)
+    assert slots.take(kafka, "10.0.0.1")
+    assert slots.take(amqp, "10.0.0.2")
+    assert not slots.take(refused, "10.0.0.3")
     slots.release(refused)
-    assert not slots.take(refused)
-    assert slots.refused == 2
+    assert not slots.take(refused, "10.0.0.3")
+    assert slots.refused == {TOTAL: 2, PER_ADDRESS: 0}
     slots.release(amqp)
-    assert slots.take(refused)
+    assert slots.take(refused, "10.0.0.3")
+
+
+def test_an_address_has_a_limit_of_its_own():
+    settings = BrokerSettings().override(
+        {"max.connections.per.ip": "1", "max.connections.per.ip.overrides": "10.0.0.2:2,::1:0"}
+    )
+    slots = make_connection_slots(settings, 0)
+    first, second, third = object(), object(), object()
+    assert slots.take(first, "10.0.0.1")
+    assert not slots.take(second, "10.0.0.1")
+    assert not slots.take(second, "::ffff:10.0.0.1"), "it is the same address"
+    assert slots.take(second, "10.0.0.2")
+    assert slots.take(third, "10.0.0.2")
+    assert not slots.take(object(), "10.0.0.2")
+    assert not slots.take(object(), "::1")
+    assert slots.refused == {TOTAL: 0, PER_ADDRESS: 4}
+    slots.release(first)
+    assert slots.take(object(), "10.0.0.1")

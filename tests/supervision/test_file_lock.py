@@ -162,3 +162,22 @@ def test_descriptors_are_closed_in_the_end(tmp_path):
     is_held(tmp_path / "lock")
     lock.release()
     assert (len(os.listdir("/proc/self/fd")) if before else 0) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="no O_NOFOLLOW")
+@pytest.mark.parametrize("take", [lambda path: acquire(str(path)), is_held])
+def test_a_link_is_not_followed(tmp_path, take):
+    """The holder is written into the file: a link would have any file overwritten."""
+    (tmp_path / "precious").write_text("data")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError) as refused:
+        take(tmp_path / ".lock")
+    assert refused.value.errno == errno.ELOOP
+    assert (tmp_path / "precious").read_text() == "data"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / ".lock")
+    with pytest.raises(OSError, match="regular file"):
+        acquire(str(tmp_path / ".lock"))

@@ -8,13 +8,14 @@ client sees a state that a crash could undo.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, respond, to_client_error
-from strom.coordination.groups.commands import GroupCommand, GroupOutcome, Timer
+from strom.coordination.groups.commands import GroupCommand, GroupOutcome, SyncGroup, Timer
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.pending_offsets import OpenTransaction
@@ -121,7 +122,9 @@ class Groups:
         except ApiError as error:
             ticket.set_result(self._coordinator.error_response(command, error.code))
             return ticket
-        self._waiting[ticket] = command
+        # It may wait for long, and the coordinator takes what it needs of the assignments.
+        waiting = replace(command, assignments=()) if isinstance(command, SyncGroup) else command
+        self._waiting[ticket] = waiting
         self._carry_out(self._coordinator.handle(command, ticket, self._broker.clock.now_ms()))
         return ticket
 

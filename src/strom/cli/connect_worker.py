@@ -25,6 +25,7 @@ from strom.cli.printing import print_json, print_ready
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.server import set_on_signal
 from strom.supervision.lifeline import end_with_parent
+from strom.supervision.log_lines import LINE_FORMAT_WITH_THREAD, log_to_stderr
 
 DEFAULT_PORT = 8083
 _PACKAGES = ("starlette", "uvicorn")
@@ -64,10 +65,7 @@ def worker(
     """
     require_connect()
     _forbid_imports_from_working_directory()
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
-    )
+    log_to_stderr(logging.INFO if verbose else logging.WARNING, LINE_FORMAT_WITH_THREAD)
     given = dict(_known(parse_properties(config.read_text("utf-8")))) if config else {}
     texts: dict[str, str] = {
         **given,

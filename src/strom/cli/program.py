@@ -16,6 +16,7 @@ import strom
 from strom.cli.options import with_option
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import StromError, UserError
+from strom.supervision.log_lines import escape_unconfigured_logs
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
@@ -157,6 +158,7 @@ class Program(click.Group):
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run from the command line's arguments and exit."""
         extra["standalone_mode"] = False
+        escape_unconfigured_logs()
         try:
             result = super().main(*args, **extra)
         except click.exceptions.NoArgsIsHelpError as error:

@@ -30,6 +30,7 @@ from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import Definition
 from strom.model.topic_settings import TopicSettings
 from strom.supervision.lifeline import end_with_parent
+from strom.supervision.log_lines import LINE_FORMAT, log_to_stderr
 
 if TYPE_CHECKING:
     from strom.app import StartReport
@@ -113,10 +114,7 @@ def start(
     texts |= {name: text for name, text in named.items() if text is not None}
     settings = broker_settings(texts | _advertised_address(advertised))
 
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
+    log_to_stderr(logging.INFO if verbose else logging.WARNING, LINE_FORMAT)
     if lifeline:
         end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     companions = companions_beside(settings, registry_port, connect_port)

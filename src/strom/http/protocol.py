@@ -39,8 +39,8 @@ def _date_header(now_s: int) -> list[tuple[bytes, bytes]]:
 class Slots(Protocol):
     """Connections that are limited together with those of other servers."""
 
-    def take(self, connection: object) -> bool:
-        """Count a connection in; False if the limit is reached."""
+    def take(self, connection: object, host: str) -> bool:
+        """Count a connection in; False if a limit is reached."""
 
     def release(self, connection: object) -> None:
         """Count a connection out, if it was counted in."""
@@ -146,7 +146,8 @@ class LimitedHttpProtocol(H11Protocol):
         """Accept the connection, or close it if there are too many."""
         super().connection_made(transport)
         is_admitted = len(self.connections) <= self._limits.connections
-        if not is_admitted or (self._slots is not None and not self._slots.take(self)):
+        host = self.client[0] if self.client else ""
+        if not is_admitted or (self._slots is not None and not self._slots.take(self, host)):
             transport.abort()
             return
         self._watch("idle", self._limits.idle_s)

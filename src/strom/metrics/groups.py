@@ -11,6 +11,15 @@ GROUPS = MetricTable(
         gauge("strom_group_members", "Members of those groups."),
     ),
 )
+GROUP_MEMORY = MetricTable(
+    (),
+    (
+        gauge("strom_groups_memory_bytes", "Bytes that the members of all groups take."),
+        gauge(
+            "strom_groups_memory_limit_bytes", "How many bytes those may take (groups.max.bytes)."
+        ),
+    ),
+)
 OFFSETS = MetricTable(
     ("group", "topic", "partition"),
     (
@@ -57,7 +66,7 @@ OPEN_TRANSACTIONS = MetricTable(
         gauge("strom_transaction_oldest_open_seconds", "Age of the oldest open transaction."),
     ),
 )
-TABLES = (GROUPS, OFFSETS, SHARES, TRANSACTIONS, TRANSACTION_ENDS, OPEN_TRANSACTIONS)
+TABLES = (GROUPS, GROUP_MEMORY, OFFSETS, SHARES, TRANSACTIONS, TRANSACTION_ENDS, OPEN_TRANSACTIONS)
 
 
 class GroupsReading(NamedTuple):

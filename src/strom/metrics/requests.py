@@ -46,19 +46,37 @@ INVALID = MetricTable(
     ),
 )
 CONNECTIONS = MetricTable(
-    ("listener",), (gauge("strom_connections", "Open connections.", "connection-count"),)
-)
-CONNECTION_LIMIT = MetricTable(
-    (),
+    ("listener",),
     (
-        gauge("strom_connections_limit", "How many connections may be open at once."),
-        counter("strom_connections_refused", "Connections that exceeded the limit."),
+        gauge("strom_connections", "Open connections.", "connection-count"),
         gauge(
             "strom_network_memory_bytes",
             "Bytes that large requests and unsent responses take.",
             "MemoryPoolUsed",
         ),
         gauge("strom_network_memory_limit_bytes", "How many bytes those may take together."),
+    ),
+)
+CONNECTION_LIMIT = MetricTable(
+    (), (gauge("strom_connections_limit", "How many connections may be open at once."),)
+)
+REFUSED = MetricTable(
+    ("reason",),
+    (
+        counter(
+            "strom_connections_refused", "Connections that exceeded a limit, by the setting's name."
+        ),
+    ),
+)
+DROPPED = MetricTable(
+    ("listener", "reason"),
+    (
+        counter(
+            "strom_connections_dropped",
+            "Connections that the broker closed: `slow_upload` (it held memory that other requests "
+            "waited for), `request_timeout` (a request was incomplete for too long), `idle`, "
+            "`login_timeout`, `missed_heartbeats`, `unread` (it did not read its last responses).",
+        ),
     ),
 )
 
@@ -95,13 +113,4 @@ class ErrorReading(NamedTuple):
     responses: int
 
 
-class ConnectionLimitReading(NamedTuple):
-    """The row of CONNECTION_LIMIT."""
-
-    limit: int
-    refused: int
-    memory: int
-    memory_limit: int
-
-
-TABLES = (REQUESTS, ERRORS, INVALID, CONNECTIONS, CONNECTION_LIMIT)
+TABLES = (REQUESTS, ERRORS, INVALID, CONNECTIONS, CONNECTION_LIMIT, REFUSED, DROPPED)

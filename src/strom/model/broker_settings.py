@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from strom.model.address_limits import parse_address_limits
 from strom.model.group_settings import GroupSettings
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import (
@@ -103,8 +104,11 @@ class BrokerSettings(ShareBrokerSettings):
     max_bytes_in_flight: int = static(
         "queued.max.request.bytes",
         256 * MIB,
-        "Memory for requests being received and responses being sent, over all connections. Beyond it, "
-        "reading pauses.",
+        "Memory for requests being received and responses being sent, over all connections of a "
+        "listener: half of it for large requests (none may be larger than that), a quarter for those up "
+        "to a 128th of it, a quarter for responses. A request reserves its size; while that is not free, "
+        "its connection is not read. One address holds at most three quarters of each part. While "
+        "requests wait, the slowest uploads below 1 MiB/s are dropped.",
         kind=Kind.LONG,
         minimum=MIB,
     )
@@ -121,6 +125,17 @@ class BrokerSettings(ShareBrokerSettings):
         "interface included. Fewer if `ulimit -n` is low: half of those files are for the log, 64 for "
         "the rest of the process.",
         minimum=1,
+    )
+    max_connections_per_ip: int = static(
+        "max.connections.per.ip",
+        INT_MAX,
+        "How many connections one IP address may have at once, over all listeners.",
+        minimum=0,
+    )
+    max_connections_per_ip_overrides: tuple[str, ...] = static(
+        "max.connections.per.ip.overrides",
+        (),
+        "Other limits than `max.connections.per.ip` for some addresses, as in `127.0.0.1:200,::1:200`.",
     )
     connections_max_idle_ms: int = static(
         "connections.max.idle.ms",
@@ -161,6 +176,22 @@ class BrokerSettings(ShareBrokerSettings):
     )
     group_max_size: int = static(
         "group.max.size", INT_MAX, "The most members of a classic group.", minimum=1
+    )
+    group_max_bytes: int = static(
+        "group.max.bytes",
+        16 * MIB,
+        "Memory for the members of one group: what they subscribe to, and what a classic group's leader "
+        "assigns. A request beyond it fails with GROUP_MAX_SIZE_REACHED.",
+        kind=Kind.LONG,
+        minimum=KIB,
+    )
+    groups_max_bytes: int = static(
+        "groups.max.bytes",
+        128 * MIB,
+        "Memory for the members of all groups together. Beyond it, clients are asked to retry "
+        "(COORDINATOR_LOAD_IN_PROGRESS).",
+        kind=Kind.LONG,
+        minimum=KIB,
     )
     offset_metadata_max_bytes: int = static(
         "offset.metadata.max.bytes",
@@ -401,10 +432,17 @@ class BrokerSettings(ShareBrokerSettings):
             else:
                 own[name] = text
         changed = super().override(own)
+        changed.connection_limits()
         return dataclasses.replace(
             changed,
             topic_defaults=changed.topic_defaults.override(for_topics),
             group_defaults=changed.group_defaults.override(for_groups),
+        )
+
+    def connection_limits(self) -> dict[str, int]:
+        """The limits of addresses that have their own; INVALID_CONFIG if one is malformed."""
+        return parse_address_limits(
+            "max.connections.per.ip.overrides", self.max_connections_per_ip_overrides
         )
 
 

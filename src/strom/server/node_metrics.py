@@ -28,7 +28,6 @@ from strom.metrics import groups, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
-from strom.metrics.requests import ConnectionLimitReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
 from strom.model.broker_settings import BrokerSettings
 from strom.model.http_settings import HttpLimits
@@ -67,7 +66,9 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
                 requests.ERRORS: parts.dispatcher.errors,
                 requests.INVALID: _one(lambda: (parts.dispatcher.invalid_requests,)),
                 requests.CONNECTIONS: lambda: _connections(parts),
-                requests.CONNECTION_LIMIT: _one(lambda: _connection_limit(parts)),
+                requests.CONNECTION_LIMIT: _one(lambda: (parts.slots.limit,)),
+                requests.REFUSED: lambda: parts.slots.refused.items(),
+                requests.DROPPED: lambda: _dropped(parts),
             }
         ),
         storage.LogCollector(lambda: read_partitions(parts.broker)),
@@ -81,6 +82,7 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
         TableCollector(
             {
                 groups.GROUPS: lambda: read_groups(parts.groups.look()),
+                groups.GROUP_MEMORY: _one(lambda: _group_memory(parts.groups)),
                 groups.OFFSETS: lambda: read_lags(parts.broker, parts.groups.look()),
                 groups.SHARES: lambda: read_share_lags(parts.shares),
                 groups.TRANSACTIONS: lambda: read_transactions(parts.transactions),
@@ -113,15 +115,26 @@ def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
     )
 
 
-def _connections(parts: NodeParts) -> Iterator[tuple[str, int]]:
-    yield "kafka", len(parts.listener.connections)
+def _group_memory(running: Groups) -> tuple[int, int]:
+    memory = running.look().memory
+    return memory.in_use, memory.capacity
+
+
+def _listeners(parts: NodeParts) -> Iterator[tuple[str, KafkaListener | AmqpListener]]:
+    yield "kafka", parts.listener
     if parts.amqp is not None:
-        yield "amqp", len(parts.amqp.connections)
+        yield "amqp", parts.amqp
 
 
-def _connection_limit(parts: NodeParts) -> ConnectionLimitReading:
-    slots, memory = parts.slots, parts.listener.memory
-    return ConnectionLimitReading(slots.limit, slots.refused, memory.in_use, memory.capacity)
+def _connections(parts: NodeParts) -> Iterator[Reading]:
+    for name, listener in _listeners(parts):
+        yield name, len(listener.connections), listener.memory.in_use, listener.memory.capacity
+
+
+def _dropped(parts: NodeParts) -> Iterator[Reading]:
+    for name, listener in _listeners(parts):
+        for reason, count in listener.dropped.items():
+            yield name, reason, count
 
 
 def _one(read: Callable[[], Reading]) -> Callable[[], Iterator[Reading]]:

@@ -1,6 +1,12 @@
 """The limit of open files, and how many of them connections may use."""
 
 import logging
+from collections import Counter
+from collections.abc import Mapping
+
+from strom.model.address_limits import normalized_address
+from strom.model.broker_settings import BrokerSettings
+from strom.model.settings import INT_MAX
 
 log = logging.getLogger(__name__)
 
@@ -26,37 +32,66 @@ def raise_open_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+TOTAL = "max.connections"
+PER_ADDRESS = "max.connections.per.ip"
+
+
 class ConnectionSlots:
-    """Limits the open connections over all listeners of the process."""
+    """Limits the open connections over all listeners of the process, in total and by address."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(
+        self,
+        limit: int,
+        per_address: int = INT_MAX,
+        overrides: Mapping[str, int] | None = None,
+    ) -> None:
         self.limit = limit
-        self.refused = 0
-        """The number of refused connections."""
-        self._taken: set[object] = set()
+        self.refused = {TOTAL: 0, PER_ADDRESS: 0}
+        """The number of refused connections, by the limit that they exceeded."""
+        self._per_address = per_address
+        self._overrides = overrides or {}
+        self._taken: dict[object, str] = {}
+        self._by_address: Counter[str] = Counter()
 
-    def take(self, connection: object) -> bool:
-        """Count a connection; False if the limit is reached."""
-        if len(self._taken) >= self.limit:
-            self.refused += 1
+    def take(self, connection: object, host: str) -> bool:
+        """Count a connection; False if a limit is reached."""
+        address = normalized_address(host)
+        if self._by_address[address] >= self._overrides.get(address, self._per_address):
+            self.refused[PER_ADDRESS] += 1
             return False
-        self._taken.add(connection)
+        if len(self._taken) >= self.limit:
+            self.refused[TOTAL] += 1
+            return False
+        self._taken[connection] = address
+        self._by_address[address] += 1
         return True
 
     def release(self, connection: object) -> None:
         """Release the slot of a closed connection, if it had one."""
-        self._taken.discard(connection)
+        address = self._taken.pop(connection, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
 
 
-def make_connection_slots(max_connections: int, segment_files: int) -> ConnectionSlots:
-    """Up to `max_connections`, but leave the log the descriptors for `segment_files` open files."""
+def make_connection_slots(settings: BrokerSettings, segment_files: int) -> ConnectionSlots:
+    """Up to `max.connections`, but leave the log the descriptors for `segment_files` open files."""
+    return ConnectionSlots(
+        _connection_limit(settings.max_connections, segment_files),
+        settings.max_connections_per_ip,
+        settings.connection_limits(),
+    )
+
+
+def _connection_limit(max_connections: int, segment_files: int) -> int:
     try:
         import resource
     except ImportError:
-        return ConnectionSlots(max_connections)
+        return max_connections
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return ConnectionSlots(max_connections)
+        return max_connections
     available = max(FEWEST_CONNECTIONS, soft - segment_files - OTHER_DESCRIPTORS)
     if available < max_connections:
         log.info(
@@ -67,4 +102,4 @@ def make_connection_slots(max_connections: int, segment_files: int) -> Connectio
             soft - available,
             max_connections,
         )
-    return ConnectionSlots(min(max_connections, available))
+    return min(max_connections, available)

@@ -8,7 +8,9 @@ and because FileLock falls back to the existence of a file where the file system
 """
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ POLL_S = 0.005
 PROBE_S = 0.2
 """`is_held` locks the file for an instant; a lock held for longer than this has a real holder."""
 _TEXT_BYTES = 500
+_SAFE_OPEN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class LockHeld(StromError):
@@ -54,7 +57,7 @@ def acquire(
     """
     waited = 0.0
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = _open(path, os.O_CREAT)
         try:
             if _is_locked(descriptor, path) and _is_at(descriptor, path):
                 _write_holder(descriptor)
@@ -89,13 +92,25 @@ def held(path: Path) -> contextlib.AbstractContextManager[None]:
 def is_held(path: Path) -> bool:
     """Whether a lock is held now. Creates no file."""
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = _open(str(path))
     except FileNotFoundError:
         return False
     try:
         return not _is_locked(descriptor, str(path), _lock_shared)
     finally:
         os.close(descriptor)
+
+
+def _open(path: str, more_flags: int = 0) -> int:
+    """Open a lock file, which must be a file of its own: the holder is written into it.
+
+    OSError if it is a link, which could lead to any file, or a pipe, which could block.
+    """
+    descriptor = os.open(path, os.O_RDWR | _SAFE_OPEN | more_flags, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "A lock must be a regular file", path)
 
 
 @contextlib.contextmanager
@@ -140,7 +155,7 @@ def _is_locked(descriptor: int, path: str, lock: Callable[[int], bool] = _lock_e
 def _is_at(descriptor: int, path: str) -> bool:
     """Whether the locked file is still at its path: the lock of a removed file has no effect."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
 

@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
     GroupCommand,
     GroupOutcome,
@@ -76,6 +77,16 @@ class GroupWorld:
             assert ticket in self.unanswered, "answered twice, or never asked"
             self.unanswered.remove(ticket)
             self.responses[ticket] = response
+        self.check_memory()
+
+    def check_memory(self) -> None:
+        """What is counted step by step must be what is there."""
+        groups = self.coordinator.all_groups()
+        for group in groups:
+            if not isinstance(group, ClassicGroup):
+                held = sum(one.subscription.held_bytes for one in group.members.values())
+                assert group.held_bytes == held, group.id
+        assert self.coordinator.memory.in_use == sum(group.held_bytes for group in groups)
 
     def change_topics(self, **partitions: int) -> None:
         """Let there be exactly these topics, with so many partitions."""

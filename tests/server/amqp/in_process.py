@@ -10,8 +10,8 @@ from strom.model.broker_settings import BrokerSettings
 from strom.queues.queue import Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.session import IncompleteMessages, Login, QueueServices
-from strom.server.memory import MemoryPool
+from strom.server.amqp.session import Login, QueueServices
+from strom.server.memory import NetworkMemory
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.client_transport import ClientTransport
 from strom.server.transport.socket_listener import SocketListener
@@ -68,17 +68,14 @@ class Clients(Generic[W]):
     def __init__(self, world: W) -> None:
         self.world = world
         settings = BrokerSettings()
+        memory = NetworkMemory(1 << 20)
         self.services = QueueServices(
-            world.hub,
-            Declarations(world.hub),
-            settings,
-            "strom@test",
-            IncompleteMessages(1 << 20),
+            world.hub, Declarations(world.hub), settings, "strom@test", memory
         )
         self.listener: SocketListener[AmqpConnection] = SocketListener(
             lambda transport: AmqpConnection(transport, self.services),
             ConnectionSlots(10_000),
-            MemoryPool(1 << 20),
+            memory,
         )
 
     @property

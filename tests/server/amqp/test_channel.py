@@ -59,14 +59,14 @@ def test_the_prefetch_count_of_a_channel_holds_for_all_its_consumers():
     run(test)
 
 
-def test_a_paused_channel_gets_nothing_until_it_is_resumed():
+def test_a_channel_that_cannot_deliver_gets_nothing_until_it_can():
     async def test(it, queue):
         channel = it.channel()
-        channel.flow_active = False
+        channel.out.can_deliver = False
         channel.update()
         it.consume(channel, queue)
         assert channel.unacked == {}
-        channel.flow_active = True
+        channel.out.can_deliver = True
         channel.update()
         assert len(channel.unacked) == 3
 

@@ -1,6 +1,7 @@
 """A connection of a queue client, frame by frame, without sockets."""
 
 import asyncio
+import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,13 +11,25 @@ from strom.queues.errors import QueueError, Reason, not_found
 from strom.server.amqp.confirms import Confirms
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.outgoing import MAX_UNCONFIRMED
+from strom.server.transport import slow_uploads
+from strom.server.transport.drop_reason import DropReason
 from strom.wire.amqp.codec import method_frame
+from strom.wire.amqp.content import ContentHeader, encode_header
 from strom.wire.amqp.frames import Frame, FrameReader
+from strom.wire.amqp.methods import basic, confirm, decode_method
 from strom.wire.amqp.methods import channel as channel_methods
-from strom.wire.amqp.methods import confirm, decode_method
 from strom.wire.amqp.methods import connection as methods
-from strom.wire.amqp.protocol import PROTOCOL_HEADER, ReplyCode
+from strom.wire.amqp.protocol import (
+    BODY_FRAME,
+    FRAME_END,
+    HEADER_FRAME,
+    HEARTBEAT,
+    PROTOCOL_HEADER,
+    ReplyCode,
+)
 from tests.server.amqp.in_process import Clients, Wire, clients
+
+NO_PROPERTIES = bytes(2)
 
 
 class Transcript(Wire):
@@ -199,12 +212,12 @@ def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses
     async def test(it, wire):
         connection = it.connect(wire)
         connection.state.handshake = object()
-        channel, memory = it.channel(connection), it.listener.memory
-        memory.force_take(memory.capacity)
+        channel, memory = it.channel(connection), it.listener.memory.responses
+        memory.force_take(memory.capacity, "other")
         connection._transport.pause_writing()
         feed(connection, method_frame(channel.number, confirm.Select(False)))
         assert not wire.reading
-        memory.give(memory.capacity)
+        memory.give(memory.capacity, "other")
         await asyncio.sleep(0)
         assert wire.reading
         assert channel.publisher.confirms is not None
@@ -217,15 +230,78 @@ def test_a_client_that_leaves_while_the_memory_is_exhausted_is_not_waited_for():
     async def test(it, wire):
         connection = it.connect(wire)
         connection.state.handshake = object()
-        channel, memory = it.channel(connection), it.listener.memory
-        memory.force_take(memory.capacity)
+        channel, memory = it.channel(connection), it.listener.memory.responses
+        memory.force_take(memory.capacity, "other")
         connection._transport.pause_writing()
         feed(connection, method_frame(channel.number, confirm.Select(False)))
         assert memory.is_wanted
         connection._transport.connection_lost(None)
         assert not memory.is_wanted
-        memory.give(memory.capacity)
+        memory.give(memory.capacity, "other")
         assert memory.in_use == 0
+
+    run(test)
+
+
+def half_a_message(channel: int, size: int, sent: int) -> bytes:
+    """A publish whose body is incomplete."""
+    publish = method_frame(channel, basic.Publish(exchange="", routing_key="q"))
+    header = encode_header(ContentHeader(size, NO_PROPERTIES))
+    frames = [frame(HEADER_FRAME, channel, header), frame(BODY_FRAME, channel, bytes(sent))]
+    return b"".join((publish, *frames))
+
+
+def frame(kind: int, channel: int, payload: bytes) -> bytes:
+    return b"".join((struct.pack(">BHI", kind, channel, len(payload)), payload, bytes([FRAME_END])))
+
+
+def opened(it: Clients[Any], wire: Transcript) -> AmqpConnection:
+    connection = greeted(it, wire)
+    feed(connection, method_frame(1, channel_methods.Open()))
+    return connection
+
+
+def test_a_message_waits_for_memory_that_others_hold_and_is_published_then():
+    async def test(it, wire):
+        await it.world.declare("q")
+        memory, other_wire = it.services.memory, Transcript()
+        size = memory.largest_request
+        first, second = opened(it, wire), opened(it, other_wire)
+        feed(first, half_a_message(1, size, 1000))
+        assert memory.in_use == size
+        feed(second, half_a_message(1, size, 10))
+        assert (memory.is_wanted, other_wire.reading, wire.reading) == (True, False, True)
+        assert (first.upload is not None, second.upload) == (True, None)
+        first._transport.connection_lost(None)
+        await asyncio.sleep(0)
+        assert (memory.in_use, other_wire.reading) == (size, True)
+        for sent in range(10, size, 10_000):
+            feed(second, frame(BODY_FRAME, 1, bytes(min(10_000, size - sent))))
+            await asyncio.sleep(0)
+        assert [len(body) for body in it.world.bodies("q")] == [size]
+        assert memory.in_use == 0
+
+    run(test)
+
+
+def test_a_stalled_message_is_dropped_when_others_wait_for_its_memory(monkeypatch):
+    monkeypatch.setattr(slow_uploads, "OBSERVED_SECONDS", 1e-6)
+
+    async def test(it, wire):
+        memory = it.services.memory
+        other_wire = Transcript()
+        first, second = opened(it, wire), opened(it, other_wire)
+        feed(first, half_a_message(1, memory.largest_request, 1000))
+        feed(first, HEARTBEAT)
+        it.listener.drop_slow_uploads()
+        assert not wire.closed, "nobody waits"
+        feed(second, half_a_message(1, memory.largest_request, 10))
+        await asyncio.sleep(0.001)
+        it.listener.drop_slow_uploads()
+        await asyncio.sleep(0.001)
+        it.listener.drop_slow_uploads()
+        assert (wire.closed, other_wire.closed) == (True, False)
+        assert it.listener.dropped[DropReason.SLOW_UPLOAD] == 1
 
     run(test)
 

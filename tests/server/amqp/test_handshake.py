@@ -9,7 +9,8 @@ from strom.model.broker_settings import BrokerSettings
 from strom.queues.errors import QueueError
 from strom.queues.virtual_host import VirtualHost
 from strom.server.amqp.handshake import Handshake
-from strom.server.amqp.session import IncompleteMessages, Login, QueueServices
+from strom.server.amqp.session import Login, QueueServices
+from strom.server.memory import NetworkMemory
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.table import encode_table
@@ -20,7 +21,7 @@ VHOST = VirtualHost("/")
 def handshake(host: str = "127.0.0.1") -> Handshake:
     queues = cast("Any", SimpleNamespace(vhosts={"/": VHOST}))
     services = QueueServices(
-        queues, cast("Any", None), BrokerSettings(), "strom@test", IncompleteMessages(1)
+        queues, cast("Any", None), BrokerSettings(), "strom@test", NetworkMemory(1)
     )
     return Handshake(services, host)
 

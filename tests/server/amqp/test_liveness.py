@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from strom.server.amqp.liveness import Liveness
+from strom.server.transport.drop_reason import DropReason
 
 
 class Clockwork(asyncio.SelectorEventLoop):
@@ -21,11 +22,8 @@ class FakeTransport:
         self.is_reading = True
         self.ended: list[str] = []
 
-    def close(self, reason: str) -> None:
-        self.ended.append(f"closed: {reason}")
-
-    def abort(self, reason: str) -> None:
-        self.ended.append(f"aborted: {reason}")
+    def drop(self, why: DropReason, reason: str) -> None:
+        self.ended.append(f"{why}: {reason}")
 
 
 class FakeFrames:
@@ -67,7 +65,7 @@ def test_a_client_that_does_not_log_in_is_closed():
         await scene.after(9)
         assert scene.transport.ended == []
         await scene.after(2)
-        assert scene.transport.ended == ["closed: login timed out"]
+        assert scene.transport.ended == ["login_timeout: login timed out"]
 
     run(test)
 
@@ -79,7 +77,7 @@ def test_a_client_that_sends_nothing_for_two_heartbeats_is_given_up():
         await scene.after(19)
         assert scene.transport.ended == []
         await scene.after(10)
-        assert scene.transport.ended == ["aborted: missed two heartbeats"]
+        assert scene.transport.ended == ["missed_heartbeats: missed two heartbeats"]
         assert scene.out.heartbeats > 2
 
     run(test)

@@ -7,7 +7,6 @@ import pytest
 from strom.queues.definitions import ExchangeDefinition
 from strom.queues.errors import QueueError, Reason
 from strom.server.amqp.confirms import Confirms
-from strom.server.amqp.session import IncompleteMessages
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.content import (
     BasicProperties,
@@ -58,33 +57,69 @@ def test_a_message_may_have_no_body():
     run(test)
 
 
-def test_incomplete_messages_count_until_they_are_complete_or_the_channel_is_closed():
+def test_a_message_reserves_its_size_until_it_is_complete_or_the_channel_is_closed():
     async def test(it, publisher):
-        held = it.services.incomplete_messages
+        memory = it.services.memory
         for _ in range(2):
             publisher.assembly.begin(TO_Q)
             publisher.add_header(header(4))
+            assert memory.in_use == 4
             publisher.add_body(memoryview(b"abc"))
-            assert held._held == 3
+            assert memory.in_use == 4
             publisher.add_body(memoryview(b"d"))
-            assert held._held == 0
+            assert memory.in_use == 0
         publisher.assembly.begin(TO_Q)
         publisher.add_header(header(4))
-        publisher.add_body(memoryview(b"abc"))
         publisher.close()
-        assert (held._held, publisher.assembly.is_idle) == (0, True)
+        assert (memory.in_use, publisher.assembly.is_idle) == (0, True)
 
     run(test)
 
 
-def test_more_incomplete_messages_than_the_memory_holds_are_refused():
-    limit = IncompleteMessages(10)
-    limit.add(10)
-    with pytest.raises(AmqpError) as refused:
-        limit.add(1)
-    assert refused.value.code is ReplyCode.RESOURCE_ERROR
-    limit.add(-11)
-    limit.add(10)
+def test_a_connection_that_holds_memory_does_not_wait_for_more():
+    async def test(it, publisher):
+        (connection,) = it.connections
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(it.services.memory.largest_request))
+        second = it.channel(connection).publisher
+        second.assembly.begin(TO_Q)
+        with pytest.raises(AmqpError) as refused:
+            second.add_header(header(4))
+        assert refused.value.code is ReplyCode.RESOURCE_ERROR
+        second.close()
+        publisher.close()
+        assert it.services.memory.in_use == 0
+
+    run(test)
+
+
+def test_a_message_larger_than_all_memory_gets_all_of_it():
+    async def test(it, publisher):
+        memory = it.services.memory
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(memory.largest_request + 1))
+        assert memory.in_use == memory.largest_request
+        publisher.add_body(memoryview(bytes(memory.largest_request + 1)))
+        assert memory.in_use == 0
+
+    run(test)
+
+
+def test_a_message_that_waits_for_memory_is_forgotten_with_its_channel():
+    async def test(it, publisher):
+        size = it.services.memory.largest_request
+        publisher.assembly.begin(TO_Q)
+        publisher.add_header(header(size))
+        second = it.channel().publisher
+        second.assembly.begin(TO_Q)
+        second.add_header(header(size))
+        assert it.services.memory.is_wanted
+        second.close()
+        assert not it.services.memory.is_wanted
+        publisher.close()
+        assert it.services.memory.in_use == 0
+
+    run(test)
 
 
 def test_a_confirm_waits_for_the_disk():

@@ -20,7 +20,7 @@ def run(test, monkeypatch, messages=5, **arguments):
             await it.world.publish("q", *(b"%d" % number for number in range(messages)))
             channel = await it.take(queue, messages)
             channel.takes = False  # what is requeued is not delivered again
-            channel.flow_active = False
+            channel.out.can_deliver = False
             await test(it, channel, queue)
 
     asyncio.run(asyncio.wait_for(with_channel(), 10))

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from strom.server.kafka.connection import MAX_IN_FLIGHT
-from strom.server.kafka.receive_buffer import BASE_BYTES, SHRINK_AFTER
+from strom.server.kafka.receive_buffer import BASE_BYTES, SHRINK_AFTER, ReceiveBuffer
 from tests.server.serving import LOOPS, framed, run, serving, until
 
 MIB = 1024 * 1024
@@ -118,12 +118,12 @@ def test_the_first_request_may_not_be_large_but_later_ones_may(loop):
     run(loop, test())
 
 
-def test_no_request_may_be_larger_than_the_whole_pool(loop):
+def test_no_request_may_be_larger_than_the_memory_of_large_ones(loop):
     async def test():
         async with serving(max_bytes_in_flight=MIB) as server:
             client = await server.client()
             assert await client.call(b"echo") == b"echo"
-            await client.send_bytes((MIB + 1).to_bytes(4, "big"))
+            await client.send_bytes((MIB // 2 + 1).to_bytes(4, "big"))
             assert await client.is_closed()
 
     run(loop, test())
@@ -139,7 +139,7 @@ def test_the_buffer_grows_with_what_arrives_and_not_with_what_is_declared(loop):
             assert server.listener.memory.in_use == 0
             await client.send_bytes(bytes(BASE_BYTES))
             await until(lambda: server.listener.memory.in_use)
-            assert server.listener.memory.in_use < 8 * BASE_BYTES
+            assert len(server.connection.input._bytes) < 8 * BASE_BYTES
 
     run(loop, test())
 
@@ -216,7 +216,7 @@ def test_only_so_many_requests_of_one_client_are_in_work(loop):
 
 def test_an_exhausted_pool_pauses_reading_and_resumes_it(loop):
     async def test():
-        async with serving(max_bytes_in_flight=4 * MIB) as server:
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
             first, second = await server.client(), await server.client()
             assert await first.call(b"echo") == await second.call(b"echo") == b"echo"
             body = b"echo " + bytes(3 * MIB)
@@ -224,7 +224,7 @@ def test_an_exhausted_pool_pauses_reading_and_resumes_it(loop):
             await until(lambda: server.listener.memory.in_use > 2 * MIB)
             sending = asyncio.create_task(second.send(body))
             await until(lambda: server.listener.memory.is_wanted)
-            assert server.listener.memory.in_use <= 4 * MIB
+            assert server.listener.memory.in_use <= 8 * MIB
             await first.send_bytes(framed(body)[3 * MIB - 1000 :])
             assert (await first.receive()).startswith(b"echo")
             assert (await second.receive()).startswith(b"echo")
@@ -233,35 +233,80 @@ def test_an_exhausted_pool_pauses_reading_and_resumes_it(loop):
     run(loop, test())
 
 
-def test_half_a_request_that_holds_memory_others_wait_for_is_given_up(loop, caplog):
+def test_requests_that_together_exceed_the_memory_all_complete(loop):
+    """None waits for memory while it holds some: so they cannot wait for each other."""
+    sizes = [30_000, 700_000, 100_000, 1_300_000, 20, 1_900_000]
+
     async def test():
         async with serving(max_bytes_in_flight=4 * MIB) as server:
-            first, second, third = [await server.client() for _ in range(3)]
-            for client in (first, second, third):
-                assert await client.call(b"echo") == b"echo"
-            large, small = framed(b"echo " + bytes(3 * MIB)), framed(b"echo " + bytes(600_000))
-            await third.send_bytes(small[:100_000])
-            await until(lambda: server.listener.memory.in_use > 200_000)
-            await first.send_bytes(large[: 3 * MIB - 1000])
-            await until(lambda: server.listener.memory.in_use > 3 * MIB)
-            sending = asyncio.create_task(second.send_bytes(large))
-            await until(lambda: server.listener.memory.is_wanted)
-            await third.send_bytes(small[100_000:])
-            assert await third.is_closed()
-            await first.send_bytes(large[3 * MIB - 1000 :])
-            assert (await first.receive()).startswith(b"echo")
-            assert (await second.receive()).startswith(b"echo")
-            await sending
 
-    with caplog.at_level("INFO"):
-        run(loop, test())
-    assert "queued.max.request.bytes" in caplog.text
-    assert "Fatal error" not in caplog.text
+            async def talk(client, turn):
+                assert await client.call(b"echo") == b"echo"
+                order = sizes[turn:] + sizes[:turn]
+                sending = asyncio.create_task(
+                    client.send(*(b"echo %d %b" % (size, bytes(size)) for size in order))
+                )
+                for size in order:
+                    assert (await client.receive()).startswith(b"echo %d " % size)
+                await sending
+
+            clients = [await server.client() for _ in sizes]
+            await asyncio.gather(*(talk(client, turn) for turn, client in enumerate(clients)))
+            assert server.listener.memory.in_use <= 4 * MIB
+            assert sum(server.listener.dropped.values()) == 0
+
+    run(loop, test())
+
+
+def test_memory_that_could_not_be_allocated_is_given_back(loop, monkeypatch):
+    def fail(buffer, size):
+        raise MemoryError
+
+    async def test():
+        async with serving() as server:
+            client, other = await server.client(), await server.client()
+            assert await client.call(b"echo") == await other.call(b"echo") == b"echo"
+            monkeypatch.setattr(ReceiveBuffer, "_resize", fail)
+            await client.send_bytes(framed(bytes(3 * MIB))[: 2 * BASE_BYTES])
+            assert await client.is_closed()
+            await until(lambda: server.listener.memory.in_use == 0)
+            assert await other.call(b"echo") == b"echo"
+
+    run(loop, test())
+
+
+def test_memory_that_cannot_be_allocated_when_it_is_granted_hurts_no_other_connection(
+    loop, monkeypatch
+):
+    resize, roomy = ReceiveBuffer._resize, []
+
+    def fail(buffer, size):
+        if buffer not in roomy:
+            raise MemoryError
+        resize(buffer, size)
+
+    async def test():
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
+            first = await server.client()
+            roomy.append(server.connection.input)
+            second = await server.client()
+            assert await first.call(b"echo") == await second.call(b"echo") == b"echo"
+            monkeypatch.setattr(ReceiveBuffer, "_resize", fail)
+            body = framed(b"echo " + bytes(3 * MIB))
+            await first.send_bytes(body[:-1])
+            await until(lambda: server.listener.memory.in_use > 2 * MIB)
+            second.writer.write(body)
+            await until(lambda: server.listener.memory.is_wanted)
+            await first.send_bytes(body[-1:])
+            assert (await first.receive()).startswith(b"echo")
+            assert await second.is_closed()
+
+    run(loop, test())
 
 
 def test_idle_connections_release_their_large_buffers_when_memory_is_needed(loop):
     async def test():
-        async with serving(max_bytes_in_flight=4 * MIB) as server:
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
             for _ in range(4):
                 client = await server.client()
                 assert await client.call(b"echo") == b"echo"
@@ -272,7 +317,7 @@ def test_idle_connections_release_their_large_buffers_when_memory_is_needed(loop
 
 def test_a_client_that_waits_for_memory_and_leaves_is_forgotten(loop):
     async def test():
-        async with serving(max_bytes_in_flight=4 * MIB) as server:
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
             first, second = await server.client(), await server.client()
             assert await first.call(b"echo") == await second.call(b"echo") == b"echo"
             half = framed(b"echo " + bytes(3 * MIB))[: 3 * MIB - 1000]

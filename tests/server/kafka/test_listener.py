@@ -7,7 +7,10 @@ import pytest
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
+from strom.server.kafka import listener as listener_module
 from strom.server.kafka.listener import KafkaListener
+from strom.server.transport import slow_uploads
+from strom.server.transport.drop_reason import DropReason
 from tests.server.serving import LOOPS, Commands, framed, run, serving, until
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -63,6 +66,68 @@ def test_a_request_that_we_do_not_read_is_not_late(loop):
     run(loop, test())
 
 
+MIB = 1024 * 1024
+
+
+def test_stalled_uploads_do_not_delay_an_ordinary_request(loop):
+    async def test():
+        async with serving() as server:
+            for _ in range(5):
+                stalled = await server.client()
+                assert await stalled.call(b"echo") == b"echo"
+                stalled.writer.write(framed(bytes(94 * MIB))[: 16 * MIB])
+            await until(lambda: server.listener.memory.is_wanted)
+            honest = await server.client()
+            assert await honest.call(b"echo") == b"echo"
+            assert (await honest.call(b"echo " + bytes(100_000))).startswith(b"echo")
+            assert sum(server.listener.dropped.values()) == 0, "there was no need to"
+
+    run(loop, test())
+
+
+def test_a_stalled_upload_is_dropped_when_others_wait_for_its_memory(loop, monkeypatch, caplog):
+    monkeypatch.setattr(slow_uploads, "OBSERVED_SECONDS", 0.05)
+    monkeypatch.setattr(listener_module, "SWEEP_SECONDS", 0.02)
+
+    async def test():
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
+            stalled, honest = await server.client(), await server.client()
+            assert await stalled.call(b"echo") == await honest.call(b"echo") == b"echo"
+            await stalled.send_bytes(framed(bytes(3 * MIB))[:MIB])
+            await until(lambda: server.listener.memory.in_use > 2 * MIB)
+            for _ in range(10):
+                await asyncio.sleep(0.02)
+            assert sum(server.listener.dropped.values()) == 0, "nobody waited"
+            assert (await honest.call(b"echo " + bytes(3 * MIB))).startswith(b"echo")
+            assert await stalled.is_closed()
+            assert server.listener.dropped[DropReason.SLOW_UPLOAD] == 1
+
+    with caplog.at_level("INFO"):
+        run(loop, test())
+    assert "queued.max.request.bytes" in caplog.text
+
+
+def test_a_request_that_waits_for_memory_is_not_late(loop):
+    async def test():
+        async with serving(max_bytes_in_flight=8 * MIB, frame_deadline_ms=100) as server:
+            first, second = await server.client(), await server.client()
+            assert await first.call(b"echo") == await second.call(b"echo") == b"echo"
+            body = framed(b"echo " + bytes(3 * MIB))
+            await first.send_bytes(body[:-1])
+            await until(lambda: server.listener.memory.in_use > 2 * MIB)
+            second.writer.write(body)
+            await until(lambda: server.listener.memory.is_wanted)
+            waiting = next(one for one in server.listener.connections if one.reservation.is_waiting)
+            waiting.frame_began = 0.001  # ages ago
+            server.listener._sweep()
+            assert sum(server.listener.dropped.values()) == 0
+            await first.send_bytes(body[-1:])
+            assert (await first.receive()).startswith(b"echo")
+            assert (await second.receive()).startswith(b"echo")
+
+    run(loop, test())
+
+
 def test_an_idle_connection_is_closed(loop):
     async def test():
         async with serving(frame_deadline_ms=100, connections_max_idle_ms=100) as server:
@@ -82,6 +147,20 @@ def test_beyond_the_limit_of_connections_new_ones_are_closed_and_old_ones_served
                 assert await client.call(b"echo") == b"echo"
             clients[0].leave()
             await until(lambda: len(server.listener.connections) == 2)
+            assert await (await server.client()).call(b"echo") == b"echo"
+
+    run(loop, test())
+
+
+def test_one_address_may_have_so_many_connections(loop):
+    async def test():
+        async with serving(max_connections_per_ip=2) as server:
+            clients = [await server.client() for _ in range(2)]
+            assert await (await server.client()).is_closed()
+            for client in clients:
+                assert await client.call(b"echo") == b"echo"
+            clients[0].leave()
+            await until(lambda: len(server.listener.connections) == 1)
             assert await (await server.client()).call(b"echo") == b"echo"
 
     run(loop, test())

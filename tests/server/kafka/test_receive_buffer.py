@@ -5,7 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.model.errors import ProtocolError
-from strom.server.kafka.receive_buffer import BASE_BYTES, GROWTH, SHRINK_AFTER, ReceiveBuffer
+from strom.server.kafka.receive_buffer import (
+    AHEAD_BYTES,
+    BASE_BYTES,
+    GROWTH,
+    SHRINK_AFTER,
+    ReceiveBuffer,
+)
 
 LIMIT = 10 * BASE_BYTES * GROWTH
 
@@ -22,9 +28,9 @@ def receive(buffer: ReceiveBuffer, stream: bytes, sizes: list[int]) -> list[byte
         while (frame := buffer.peek(LIMIT)) is not None:
             frames.append(bytes(frame))
             buffer.take()
-        extra = buffer.make_room()
-        if extra > 0:
-            buffer.grow(extra)
+        needed = buffer.make_room()
+        if needed > 0:
+            buffer.grant(needed)
     return frames
 
 
@@ -61,31 +67,59 @@ def test_a_declared_length_alone_costs_nothing():
     buffer.received(4)
     assert buffer.peek(LIMIT) is None
     assert buffer.make_room() == 0, "there is room for what has come"
-    assert buffer.extra_bytes == 0
+    assert size_of(buffer) == BASE_BYTES
 
 
-def test_it_grows_with_what_has_arrived():
-    buffer = ReceiveBuffer()
-    buffer.writable()[:4] = struct.pack(">i", LIMIT)
+def begun(size: int, buffer: ReceiveBuffer | None = None) -> ReceiveBuffer:
+    """A buffer that has received as much of a frame as it may without a grant."""
+    buffer = buffer or ReceiveBuffer()
+    buffer.writable()[:4] = struct.pack(">i", size)
     buffer.received(4)
     assert buffer.peek(LIMIT) is None
     buffer.received(len(buffer.writable()))
-    assert buffer.make_room() == BASE_BYTES * GROWTH - BASE_BYTES
+    return buffer
+
+
+def size_of(buffer: ReceiveBuffer) -> int:
+    return len(buffer._bytes)
+
+
+def test_a_frame_needs_a_grant_for_all_of_it_but_the_buffer_grows_with_what_has_arrived():
+    buffer = begun(LIMIT)
+    assert buffer.make_room() == 4 + LIMIT - BASE_BYTES
+    assert len(buffer.writable()) == 0
+    buffer.grant(4 + LIMIT - BASE_BYTES)
+    assert size_of(buffer) == BASE_BYTES * GROWTH
+    buffer.received(len(buffer.writable()))
+    assert buffer.make_room() == 0
+    assert size_of(buffer) == BASE_BYTES * GROWTH * GROWTH
 
 
 def test_a_large_frame_takes_no_byte_of_the_next_one():
-    buffer = ReceiveBuffer()
-    buffer.writable()[:4] = struct.pack(">i", BASE_BYTES + 10)
-    buffer.received(4)
-    buffer.peek(LIMIT)
-    buffer.received(len(buffer.writable()))
-    buffer.grow(buffer.make_room() or BASE_BYTES)
+    buffer = begun(BASE_BYTES + 10)
+    buffer.grant(buffer.make_room())
     assert len(buffer.writable()) == 14
+
+
+def test_a_frame_that_exceeds_the_grant_of_an_earlier_one_holds_little_until_it_has_its_own():
+    buffer = ReceiveBuffer()
+    receive(buffer, frame(bytes(BASE_BYTES * 9)), [4096])
+    begun(BASE_BYTES * 20, buffer)
+    assert buffer._end == AHEAD_BYTES
+    needed = buffer.make_room()
+    assert needed == BASE_BYTES * 19 + 4
+    buffer.shrink()
+    assert size_of(buffer) == AHEAD_BYTES
+    assert buffer.make_room() == needed
+    buffer.grant(needed)
+    assert len(buffer.writable()) == AHEAD_BYTES * (GROWTH - 1)
 
 
 def test_a_large_buffer_can_be_spared_when_it_is_not_needed_any_more():
     buffer = ReceiveBuffer()
     receive(buffer, frame(bytes(BASE_BYTES * 3)), [4096])
-    assert buffer.extra_bytes > 0
+    assert size_of(buffer) > BASE_BYTES
     receive(buffer, frame(b"small") * (SHRINK_AFTER - 1), [9])
-    assert buffer.make_room() == -buffer.extra_bytes
+    assert buffer.make_room() == -1
+    buffer.shrink()
+    assert (size_of(buffer), buffer.make_room()) == (BASE_BYTES, 0)

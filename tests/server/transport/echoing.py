@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from strom.server.memory import MemoryPool
+from strom.server.memory import NetworkMemory
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.client_transport import ClientTransport
+from strom.server.transport.slow_uploads import Upload
 from strom.server.transport.socket_listener import BindAddress, SocketListener
 
 
@@ -32,6 +33,10 @@ class Recorder:
         self.input = RoomyBuffer()
         self.calls: list[str] = []
 
+    @property
+    def upload(self) -> Upload | None:
+        return None
+
     def on_connected(self) -> None:
         self.calls.append("connected")
 
@@ -52,7 +57,7 @@ class Recorder:
 class Listening:
     def __init__(self, limit: int) -> None:
         self.slots = ConnectionSlots(limit)
-        self.memory = MemoryPool(1 << 20)
+        self.memory = NetworkMemory(1 << 20)
         self.handlers: list[Recorder] = []
         self._writers: list[asyncio.StreamWriter] = []
         self.listener: SocketListener[Recorder] = SocketListener(

@@ -5,13 +5,15 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from strom.supervision.log_lines import LINE_FORMAT_WITH_THREAD, LogFormatter
+
 
 class ConnectorLogs(logging.Handler):
     """Keeps the lines of each connector, with secrets hidden."""
 
     def __init__(self, lines: int, hide: Callable[[str], str]) -> None:
         super().__init__(logging.INFO)
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(message)s"))
+        self.setFormatter(LogFormatter(LINE_FORMAT_WITH_THREAD))
         self._lines = lines
         self._hide = hide
         self._kept: dict[str, deque[str]] = {}

@@ -20,14 +20,19 @@ from strom.coordination.groups.commands import (
     GroupCommand,
     GroupOutcome,
     GroupResponse,
+    Heartbeat,
+    JoinGroup,
     PartitionsResponse,
     StatusResponse,
+    SyncGroup,
     Ticket,
     Timer,
 )
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
 from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
+from strom.coordination.groups.group_memory import GroupMemory, bytes_of, bytes_of_pairs
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
@@ -35,7 +40,7 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetDeleted,
 )
-from strom.coordination.groups.share.protocol import ShareGroup, ShareGroupProtocol
+from strom.coordination.groups.share.protocol import ShareGroup, ShareGroupProtocol, ShareHeartbeat
 from strom.coordination.groups.topics_image import FixedTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
@@ -64,6 +69,7 @@ class GroupCoordinator:
             settings,
             FixedTopics() if topics is None else topics,
             settings_of or (lambda _: settings.group_defaults),
+            GroupMemory(settings.group_max_bytes, settings.groups_max_bytes),
         )
         self._groups = self._context.groups
         self._offsets = self._context.offsets
@@ -75,6 +81,11 @@ class GroupCoordinator:
         self._by_record = {record: each for each in protocols for record in each.records}
 
     # --- queries ------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> GroupMemory:
+        """What the members of all groups take, and may take."""
+        return self._context.memory
 
     def groups(self) -> Iterator[Group]:
         for name in sorted(self._groups):
@@ -122,10 +133,45 @@ class GroupCoordinator:
             # Kafka still allows offset commits, and deletion, of the group with the empty name.
             if not command.group and not isinstance(command, CommitOffsets | DeleteGroup):
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
+            self._check_memory(command)
             self._handle(command, ticket, out, now_ms)
         except ApiError as error:
             out.respond(ticket, self.error_response(command, error.code))
+        if not isinstance(
+            command, Heartbeat | CommitOffsets
+        ):  # frequent, and they change no member
+            self._count_memory(command.group)
         return out
+
+    def _check_memory(self, command: GroupCommand) -> None:
+        """ApiError if what a member sends would exceed the memory of its group, or of all groups."""
+        when_full = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # clients retry it
+        match command:
+            case JoinGroup():
+                size = bytes_of(command.client_id) + bytes_of_pairs(command.protocols)
+                size -= self._member_bytes(command.group, command.member, command.instance)
+            case SyncGroup() if command.assignments:
+                group = self.find_classic(command.group)
+                size = bytes_of_pairs(command.assignments)
+                size -= 0 if group is None else group.assigned_bytes
+                when_full = ErrorCode.REBALANCE_IN_PROGRESS  # clients join again; others are fatal
+            case ConsumerHeartbeat() if command.topics is not None or command.pattern is not None:
+                size = bytes_of(command.pattern, *(command.topics or ()))
+                size -= self._member_bytes(command.group, command.member, command.instance)
+            case ShareHeartbeat() if command.topics is not None:
+                size = bytes_of(*command.topics)
+                size -= self._member_bytes(command.group, command.member, None)
+            case _:
+                return
+        self._context.memory.check(command.group, size, when_full)
+
+    def _member_bytes(self, name: str, member: str, instance: str | None) -> int:
+        group = self._groups.get(name)
+        return 0 if group is None else group.member_bytes(member, instance)
+
+    def _count_memory(self, name: str) -> None:
+        group = self._groups.get(name)
+        self._context.memory.update(name, 0 if group is None else group.held_bytes)
 
     def _handle(
         self, command: GroupCommand, ticket: Ticket, out: GroupOutcome, now_ms: int
@@ -158,6 +204,7 @@ class GroupCoordinator:
         group = self._groups.get(timer.group)
         if group is not None:
             self._protocols[group.kind].on_timer(group, timer, out, now_ms)
+            self._count_memory(timer.group)
         return out
 
     def resume(self) -> Iterator[GroupOutcome]:
@@ -202,6 +249,7 @@ class GroupCoordinator:
                 self._offsets.replay(record)
             case _:
                 self._by_record[type(record)].replay(record)
+                self._count_memory(record.group)
 
     def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
         """Apply a marker: the pending offsets of a transaction are committed or dropped."""

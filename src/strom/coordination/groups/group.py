@@ -18,6 +18,7 @@ from strom.coordination.groups.commands import (
     Ticket,
     Timer,
 )
+from strom.coordination.groups.group_memory import GroupMemory
 from strom.coordination.groups.offsets import CommittedOffsets
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.broker_settings import BrokerSettings
@@ -57,6 +58,15 @@ class Group(ABC):
         return len(self.members)
 
     @property
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """How much memory its members take."""
+
+    @abstractmethod
+    def member_bytes(self, member_id: str, instance: str | None) -> int:
+        """How much of that one member takes; 0 if there is none."""
+
+    @property
     def may_expire(self) -> bool:
         """Whether offsets of topics without subscribers may expire."""
         return self.is_empty
@@ -78,6 +88,7 @@ class CoordinatorContext:
     topics: TopicsImage
     settings_of: Callable[[str], GroupSettings]
     """The effective settings of a group."""
+    memory: GroupMemory
     groups: dict[str, Group] = field(default_factory=dict)
     """All groups by name, of every type."""
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)

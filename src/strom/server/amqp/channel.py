@@ -64,7 +64,6 @@ class Channel:
         """Of new consumers."""
         self.channel_prefetch = 0
         """Of the whole channel."""
-        self.flow_active = True
         self.last_queue = ""
         """The queue last declared, which the empty name means."""
         self._next_tag = 1
@@ -122,10 +121,7 @@ class Channel:
         """Recompute whether deliveries are accepted, and resume them if they are."""
         limit = self.channel_prefetch
         takes = (
-            self.flow_active
-            and self.out.can_deliver
-            and not self.closing
-            and not (limit and len(self.unacked) >= limit)
+            self.out.can_deliver and not self.closing and not (limit and len(self.unacked) >= limit)
         )
         if takes and not self.takes:
             self.takes = True

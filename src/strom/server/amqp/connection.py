@@ -16,8 +16,10 @@ from strom.server.amqp.channel import Channel
 from strom.server.amqp.outgoing import MAX_UNCONFIRMED, MAX_UNSENT, OutgoingFrames
 from strom.server.amqp.protocol_state import ProtocolState
 from strom.server.amqp.receiving import FrameBuffer
-from strom.server.amqp.session import QueueServices
+from strom.server.amqp.session import IncompleteMessages, QueueServices
 from strom.server.transport.client_transport import ClientTransport
+from strom.server.transport.reservation import Reservation
+from strom.server.transport.slow_uploads import Upload
 from strom.wire.amqp.frames import FrameReader
 from strom.wire.amqp.protocol import PROTOCOL_HEADER, AmqpError, ReplyCode
 
@@ -39,7 +41,15 @@ class AmqpConnection:
         self._loop = services.queues.loop
         self._transport = transport
         self._reader = FrameReader(max_body=services.settings.amqp_max_message_bytes)
-        self.state = ProtocolState(transport, services, self._reader, self.out, self.channels)
+        self._reservation = Reservation(services.memory, "", self._loop, self.resume)
+        self.state = ProtocolState(
+            transport,
+            services,
+            self._reader,
+            self.out,
+            self.channels,
+            IncompleteMessages(self._reservation, services.memory.largest_request),
+        )
         self._busy: asyncio.Task[Any] | None = None
         self._has_rest = False
         """Whether the last read filled the buffer: the socket probably holds more."""
@@ -47,14 +57,23 @@ class AmqpConnection:
 
     # --- the transport's calls -----------------------------------------------------------------
 
+    @property
+    def upload(self) -> Upload | None:
+        """The incomplete messages, if they are read."""
+        if not self._reservation.size or not self._transport.is_reading:
+            return None
+        return Upload(self._transport, self._reservation)
+
     def on_connected(self) -> None:
         """Start the timeout for the handshake."""
+        self._reservation.host = self._transport.host
         self.state.liveness.await_login(self._services.settings.amqp_handshake_timeout_ms / 1000)
 
     def on_disconnected(self) -> None:
         """Requeue what the client has not acknowledged."""
         self.state.liveness.stop()
         self.state.leave()
+        self._reservation.release()
 
     def on_received(self) -> None:
         self.state.liveness.received_at = self._loop.time()
@@ -97,6 +116,7 @@ class AmqpConnection:
                     work is None
                     and out.unconfirmed < MAX_UNCONFIRMED
                     and out.size <= MAX_UNSENT
+                    and not self._reservation.is_waiting
                     and self._transport.is_open
                 )
         except (AmqpError, QueueError) as error:
@@ -150,7 +170,8 @@ class AmqpConnection:
 
     def _may_handle(self) -> bool:
         """Whether frames may be handled: no request is in progress and the client is not blocked."""
-        return self._busy is None and not self.out.is_full and not self._is_blocked()
+        is_waiting = self._busy is not None or self._reservation.is_waiting
+        return not is_waiting and not self.out.is_full and not self._is_blocked()
 
     def _is_blocked(self) -> bool:
         """Whether publishers are blocked, and this connection has published."""

@@ -8,10 +8,12 @@ from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.session import IncompleteMessages, QueueServices
-from strom.server.memory import MemoryPool
+from strom.server.amqp.session import QueueServices
+from strom.server.memory import NetworkMemory
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.socket_listener import BindAddress, SocketListener
+
+SWEEP_SECONDS = 1.0
 
 
 class AmqpListener:
@@ -25,19 +27,18 @@ class AmqpListener:
         self._settings = settings
         self._queues = queues
         self._timer: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
+        self.memory = NetworkMemory(settings.max_bytes_in_flight)
         services = QueueServices(
-            queues,
-            self.declarations,
-            settings,
-            f"strom@{settings.host}",
-            IncompleteMessages(settings.max_bytes_in_flight),
+            queues, self.declarations, settings, f"strom@{settings.host}", self.memory
         )
         self._socket: SocketListener[AmqpConnection] = SocketListener(
             lambda transport: AmqpConnection(transport, services),
             slots,
-            MemoryPool(settings.max_bytes_in_flight),
+            self.memory,
         )
         self.connections = self._socket.connections
+        self.dropped = self._socket.dropped
         queues.block.listeners.append(self._set_blocked)
 
     async def start(self, tls: ssl.SSLContext | None = None) -> None:
@@ -53,16 +54,22 @@ class AmqpListener:
         self.declarations.resume()
         await self._socket.start_serving()
         self._schedule_check()
+        self._sweep()
 
     async def stop(self) -> None:
         """Stop listening and close all connections."""
         self._socket.stop_serving()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._sweeper):
+            if timer is not None:
+                timer.cancel()
         self.declarations.stop()
         for connection in tuple(self.connections):
             connection.shut_down()
         await asyncio.sleep(0)
+
+    def _sweep(self) -> None:
+        self._socket.drop_slow_uploads()
+        self._sweeper = self._queues.loop.call_later(SWEEP_SECONDS, self._sweep)
 
     def _schedule_check(self) -> None:
         seconds = interval_ms(self._settings.amqp_consumer_timeout_ms) / 1000

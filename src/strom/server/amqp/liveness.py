@@ -5,6 +5,7 @@ from typing import Any
 
 from strom.server.amqp.outgoing import OutgoingFrames
 from strom.server.transport.client_transport import ClientTransport
+from strom.server.transport.drop_reason import DropReason
 
 
 class Liveness:
@@ -19,7 +20,9 @@ class Liveness:
 
     def await_login(self, seconds: float) -> None:
         """Close the connection unless heartbeats are started before then."""
-        self._timer = self._loop.call_later(seconds, self._transport.close, "login timed out")
+        self._timer = self._loop.call_later(
+            seconds, self._transport.drop, DropReason.LOGIN_TIMEOUT, "login timed out"
+        )
 
     def start_heartbeats(self, interval_s: int) -> None:
         """Replace the login timeout by heartbeats; an interval of 0 disables them."""
@@ -37,7 +40,7 @@ class Liveness:
         now = self._loop.time()
         # While the socket is not read, the client may have sent heartbeats.
         if now - self.received_at > 2 * interval_s and self._transport.is_reading:
-            self._transport.abort("missed two heartbeats")
+            self._transport.drop(DropReason.MISSED_HEARTBEATS, "missed two heartbeats")
             return
         if now - self._out.last_sent >= interval_s / 2:
             self._out.send_heartbeat()

@@ -13,7 +13,7 @@ from strom.server.amqp.handlers import dispatch
 from strom.server.amqp.handshake import Handshake
 from strom.server.amqp.liveness import Liveness
 from strom.server.amqp.outgoing import OutgoingFrames
-from strom.server.amqp.session import Login, QueueServices, Session
+from strom.server.amqp.session import IncompleteMessages, Login, QueueServices, Session
 from strom.server.transport.client_transport import ClientTransport
 from strom.wire.amqp.frames import Acknowledgement, Frame, FrameReader, Publication
 from strom.wire.amqp.methods import basic, decode_method
@@ -49,6 +49,7 @@ class ProtocolState:
         reader: FrameReader,
         out: OutgoingFrames,
         channels: dict[int, Channel],
+        incomplete_messages: IncompleteMessages,
     ) -> None:
         self.handshake: Handshake | None = None
         """None until the protocol header is received."""
@@ -60,6 +61,7 @@ class ProtocolState:
         self._reader = reader
         self._out = out
         self._channels = channels
+        self._incomplete_messages = incomplete_messages
         self._loop = asyncio.get_running_loop()
         self._is_closing = False
         self._is_told_blocked = False
@@ -74,7 +76,9 @@ class ProtocolState:
 
     def open(self, login: Login) -> None:
         """Open the session: the handshake is complete."""
-        self.session = Session(self._services, login, self._out, self._channels)
+        self.session = Session(
+            self._services, login, self._out, self._channels, self._incomplete_messages
+        )
         self._reader.frame_max = login.frame_max
         self.liveness.start_heartbeats(login.heartbeat_s)
         if self._services.queues.block.reason is not None:

@@ -22,6 +22,7 @@ class ChannelPublisher:
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self.has_published = False
+        self._reserved = 0
         self._session = session
         self._number = number
         self._queues = session.services.queues
@@ -29,14 +30,22 @@ class ChannelPublisher:
         self._out = session.out
 
     def add_header(self, payload: memoryview) -> None:
-        self._assembled(self.assembly.add_header(payload))
+        """Add the header of a message, and reserve memory for its body."""
+        content = self.assembly.add_header(payload)
+        if content is None:
+            self._reserved = self._session.incomplete_messages.expect(self.assembly.body_size)
+        self._assembled(content)
 
     def add_body(self, payload: memoryview) -> None:
-        """Add a body frame; RESOURCE_ERROR if incomplete messages exceed the memory limit."""
-        before = self.assembly.held_bytes
         content = self.assembly.add_body(payload)
-        self._session.services.incomplete_messages.add(self.assembly.held_bytes - before)
+        if content is not None:
+            self._release()
         self._assembled(content)
+
+    def _release(self) -> None:
+        reserved, self._reserved = self._reserved, 0
+        if reserved:
+            self._session.incomplete_messages.release(reserved)
 
     def _assembled(self, content: Content[basic.Publish] | None) -> None:
         if content is not None:
@@ -87,7 +96,7 @@ class ChannelPublisher:
 
     def close(self) -> None:
         """Discard an incomplete message, and send the confirms that are due: the channel is closed."""
-        self._session.services.incomplete_messages.add(-self.assembly.held_bytes)
+        self._release()
         self.assembly.abandon()
         if self.confirms is not None:
             # Confirms that are due are sent before channel.close, and counted once.

@@ -7,6 +7,8 @@ from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.virtual_host import VirtualHost
+from strom.server.memory import NetworkMemory
+from strom.server.transport.reservation import Reservation
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 if TYPE_CHECKING:
@@ -15,17 +17,36 @@ if TYPE_CHECKING:
 
 
 class IncompleteMessages:
-    """Bytes of messages that are not completely received, over all connections."""
+    """Memory for the messages of one connection that are not completely received."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = 0
+    def __init__(self, reservation: Reservation, largest: int) -> None:
+        self._reservation = reservation
+        self._largest = largest
 
-    def add(self, size: int) -> None:
-        """Add bytes, or release them (< 0); RESOURCE_ERROR if that exceeds the limit."""
-        self._held += size
-        if size > 0 and self._held > self._limit:
-            raise AmqpError(ReplyCode.RESOURCE_ERROR, "too many large messages arrive at once")
+    def expect(self, size: int) -> int:
+        """Reserve memory for a body, and return how much. If it is not free, the connection has to wait.
+
+        A message that is larger than all memory gets all of it. A connection that already holds memory
+        must not wait, because others could wait for it: it gets RESOURCE_ERROR. Clients send one message
+        after the other, so only hostile ones get there.
+        """
+        reservation = self._reservation
+        if reservation.size:
+            if not reservation.take(reservation.size + size):
+                text = "too many large messages arrive at once"
+                raise AmqpError(ReplyCode.RESOURCE_ERROR, text)
+            return size
+        size = min(size, self._largest)
+        if not reservation.take(size):
+            reservation.wait(size)
+        return size
+
+    def release(self, size: int) -> None:
+        """Give back the memory of a body that is complete, or will not be."""
+        if self._reservation.is_waiting:
+            self._reservation.release()
+        elif size:
+            self._reservation.reduce(size)
 
 
 @dataclass(frozen=True)
@@ -36,7 +57,7 @@ class QueueServices:
     declarations: Declarations
     settings: BrokerSettings
     node: str
-    incomplete_messages: IncompleteMessages
+    memory: NetworkMemory
 
 
 @dataclass(frozen=True)
@@ -60,3 +81,4 @@ class Session:
     login: Login
     out: "OutgoingFrames"
     channels: "dict[int, Channel]"
+    incomplete_messages: IncompleteMessages

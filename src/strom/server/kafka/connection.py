@@ -17,6 +17,9 @@ from strom.model.errors import ProtocolError
 from strom.server.kafka.api import PendingResponse
 from strom.server.kafka.receive_buffer import ReceiveBuffer
 from strom.server.transport.client_transport import ClientTransport, Part
+from strom.server.transport.drop_reason import DropReason
+from strom.server.transport.reservation import Reservation
+from strom.server.transport.slow_uploads import Upload
 
 if TYPE_CHECKING:
     from strom.server.kafka.listener import KafkaListener
@@ -66,7 +69,7 @@ class KafkaConnection:
         """Whether the requests in flight may begin early."""
         self._works = False
         self._held_back = False
-        self._memory_wanted = 0
+        self.reservation = Reservation(listener.memory, "", listener.loop, self._memory_granted)
 
     @property
     def frame_size(self) -> int:
@@ -79,15 +82,22 @@ class KafkaConnection:
         return bool(self._in_flight)
 
     @property
-    def is_held_back(self) -> bool:
-        """Whether its socket is not read because of its responses: then a late frame is excused."""
-        return self._is_busy() and not self._memory_wanted
+    def is_receiving(self) -> bool:
+        """Whether a request is incomplete because of its client: it is excused while we do not read."""
+        return self.frame_began > 0 and not self._is_busy()
+
+    @property
+    def upload(self) -> Upload | None:
+        """The request being received, if it holds memory."""
+        if not self.reservation.size or not self.is_receiving:
+            return None
+        return Upload(self._transport, self.reservation)
 
     # --- the transport's calls -----------------------------------------------------------------
 
     def on_connected(self) -> None:
-
         self.peer = self._transport.peer
+        self.reservation.host = self._transport.host
 
     def on_disconnected(self) -> None:
         """Abandon the client's pending responses, and release its memory."""
@@ -95,8 +105,7 @@ class KafkaConnection:
             if isinstance(response, PendingResponse):
                 response.abandon()
         self._in_flight.clear()
-        self._listener.memory.forget(self._memory_granted)
-        self._listener.memory.give(self.input.extra_bytes)
+        self.reservation.release()
         self.input = ReceiveBuffer()
         callbacks, self.on_close = self.on_close, {}
         for callback in callbacks.values():
@@ -180,35 +189,31 @@ class KafkaConnection:
             return
         elif not self.frame_began:
             self.frame_began = self._listener.loop.time()
-        extra = received.make_room()
-        listener, memory = self._listener, self._listener.memory
-        if extra > 0 and received.extra_bytes and memory.is_wanted:
-            # It would hold what the others wait for while it waits for what they hold.
-            raise ProtocolError(
-                f"its request of {received.frame_size} bytes needs memory that other requests wait for; "
-                "raise queued.max.request.bytes"
-            )
-        if extra < 0 or (received.extra_bytes and memory.is_wanted):
+        needed = received.make_room()
+        reservation = self.reservation
+        if needed > 0:
+            if reservation.take(needed) or (
+                self._listener.reclaim(needed) and reservation.take(needed)
+            ):
+                received.grant(needed)
+            else:
+                # Nothing may be held while waiting, or connections would wait for each other.
+                received.shrink()
+                reservation.wait(needed)
+        elif needed < 0 or (reservation.size and reservation.pool.is_wanted):
             self.shrink_buffer()
-        elif extra and (memory.take(extra) or (listener.reclaim() and memory.take(extra))):
-            received.grow(extra)
-        elif extra:
-            self._memory_wanted = extra
-            memory.wait(extra, self._memory_granted)
 
     def shrink_buffer(self) -> bool:
         """Replace an empty large buffer by a small one; True if it did."""
-        extra = self.input.extra_bytes
-        if not extra or not self.input.is_empty:
+        if not self.reservation.size or not self.input.is_empty:
             return False
-        self.input = ReceiveBuffer()
-        self._listener.memory.give(extra)
+        self.input.shrink()
+        self.reservation.release()
         return True
 
     def _memory_granted(self) -> None:
-        self.input.grow(self._memory_wanted)
-        self._memory_wanted = 0
-        self._work()
+        if self._transport.is_open:
+            self._work()
 
     # --- responses -----------------------------------------------------------------------------
 
@@ -240,7 +245,7 @@ class KafkaConnection:
             transport.is_write_paused
             or len(transport.outgoing) > 0
             or self._held_back
-            or self._memory_wanted > 0
+            or self.reservation.is_waiting
             or len(self._in_flight) >= MAX_IN_FLIGHT
         )
 
@@ -256,3 +261,7 @@ class KafkaConnection:
     def close(self, reason: str) -> None:
         """Close the connection at once, and log the reason."""
         self._transport.abort(reason)
+
+    def drop(self, why: DropReason, reason: str) -> None:
+        """Close the connection at once, for the sake of others; it is counted."""
+        self._transport.drop(why, reason)

@@ -7,13 +7,13 @@ from typing import Any
 
 from strom.model.broker_settings import BrokerSettings
 from strom.server.kafka.connection import Dispatch, KafkaConnection
-from strom.server.memory import MemoryPool
-from strom.server.process_limits import ConnectionSlots
+from strom.server.memory import NetworkMemory
+from strom.server.process_limits import ConnectionSlots, make_connection_slots
+from strom.server.transport.drop_reason import DropReason
+from strom.server.transport.slow_uploads import SLOWEST_BYTES_PER_SECOND
 from strom.server.transport.socket_listener import BindAddress, SocketListener
 
 SWEEP_SECONDS = 1.0
-SLOWEST_BYTES_PER_SECOND = 1024 * 1024
-"""The minimum speed at which a large request must arrive."""
 
 
 class KafkaListener:
@@ -22,11 +22,11 @@ class KafkaListener:
     def __init__(
         self, settings: BrokerSettings, dispatch: Dispatch, slots: ConnectionSlots | None = None
     ) -> None:
-        self.memory = MemoryPool(settings.max_bytes_in_flight)
+        self.memory = NetworkMemory(settings.max_bytes_in_flight)
         self._settings = settings
         self._socket: SocketListener[KafkaConnection] = SocketListener(
             lambda transport: KafkaConnection(transport, self, dispatch),
-            slots or ConnectionSlots(settings.max_connections),
+            slots or make_connection_slots(settings, segment_files=0),
             self.memory,
             # Reported as soon as the socket accepts no more, and again when all is sent: then the
             # kernel can send from a file.
@@ -34,6 +34,7 @@ class KafkaListener:
         )
         self.loop: asyncio.AbstractEventLoop = self._socket.loop
         self.connections = self._socket.connections
+        self.dropped = self._socket.dropped
         self.port = settings.port
         self._sweeper: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -70,14 +71,21 @@ class KafkaListener:
         await asyncio.sleep(0)
 
     def frame_limit(self, *, trusted: bool) -> int:
-        """The largest request that a connection may send, at most the whole memory pool."""
+        """The largest request that a connection may send, at most all memory of large requests."""
         settings = self._settings
         limit = settings.max_request_bytes if trusted else settings.max_first_request_bytes
-        return min(limit, self.memory.capacity)
+        return min(limit, self.memory.largest_request)
 
-    def reclaim(self) -> bool:
-        """Release large buffers of connections that are empty; True if there were any."""
-        return sum(connection.shrink_buffer() for connection in tuple(self.connections)) > 0
+    def reclaim(self, size: int) -> bool:
+        """Release empty buffers for a request of this size; True if there were any.
+
+        While others wait there are none: each is released as soon as it is empty.
+        """
+        pool = self.memory.pool_of(size)
+        if pool.is_wanted:
+            return False
+        idle = [one for one in self.connections if one.reservation.pool is pool]
+        return sum(connection.shrink_buffer() for connection in idle) > 0
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a handler that waits; it is finished even if its client disconnects."""
@@ -93,9 +101,11 @@ class KafkaListener:
         idle = self._settings.connections_max_idle_ms / 1000
         for connection in tuple(self.connections):
             allowed = patience + connection.frame_size / SLOWEST_BYTES_PER_SECOND
-            receiving = connection.frame_began and not connection.is_held_back
-            if receiving and now - connection.frame_began > allowed:
-                connection.close(f"a request was incomplete after {allowed:.0f} seconds")
+            if connection.is_receiving and now - connection.frame_began > allowed:
+                text = f"a request was incomplete after {allowed:.0f} seconds"
+                connection.drop(DropReason.REQUEST_TIMEOUT, text)
             elif now - connection.last_active > idle and not connection.is_waiting:
-                connection.close(f"idle for {idle:.0f} seconds (connections.max.idle.ms)")
+                text = f"idle for {idle:.0f} seconds (connections.max.idle.ms)"
+                connection.drop(DropReason.IDLE, text)
+        self._socket.drop_slow_uploads()
         self._sweeper = self.loop.call_later(min(SWEEP_SECONDS, patience / 4), self._sweep)

@@ -2,12 +2,17 @@
 
 No sockets here: the connection gets room for the next bytes, reports how many were received, and takes
 whole frames as views. A view is valid until the next bytes are received.
+
+A frame larger than the initial buffer needs a grant of memory for all of it. Until then no more than
+AHEAD_BYTES are held, so that a connection that waits for memory can give back all that it was granted.
 """
 
 from strom.model.errors import ProtocolError
 
 BASE_BYTES = 16 * 1024
 """The initial size of a buffer, to which it shrinks again."""
+AHEAD_BYTES = 4 * BASE_BYTES
+"""How much is read into a buffer that is large already before the size of the next frame is known."""
 LENGTH_BYTES = 4
 GROWTH = 4
 """The growth factor of a full buffer. It never grows at once to a declared size, which may be a lie."""
@@ -21,6 +26,8 @@ class ReceiveBuffer:
     def __init__(self) -> None:
         self.frame_size = 0
         """Size of the frame being received, without its length field; 0 while that is incomplete."""
+        self._granted = 0
+        """How many bytes it may be larger than initially."""
         self._bytes = bytearray(BASE_BYTES)
         self._view = memoryview(self._bytes)
         self._start = 0
@@ -28,21 +35,19 @@ class ReceiveBuffer:
         self._unneeded = 0
 
     @property
-    def extra_bytes(self) -> int:
-        """How much larger it is than initially."""
-        return len(self._bytes) - BASE_BYTES
-
-    @property
     def is_empty(self) -> bool:
         """Whether all received bytes belong to frames that were taken."""
         return self._start == self._end
 
+    @property
+    def _whole(self) -> int:
+        return LENGTH_BYTES + self.frame_size
+
     def writable(self) -> memoryview:
         """Room for the next bytes; while a large frame is received, for its bytes only."""
-        if self.frame_size > BASE_BYTES:
-            whole = self._start + LENGTH_BYTES + self.frame_size
-            return self._view[self._end : min(len(self._bytes), whole)]
-        return self._view[self._end :]
+        whole = self._whole
+        most = whole if AHEAD_BYTES < whole <= BASE_BYTES + self._granted else AHEAD_BYTES
+        return self._view[self._end : min(len(self._bytes), self._start + most)]
 
     def received(self, count: int) -> None:
         self._end += count
@@ -65,36 +70,52 @@ class ReceiveBuffer:
 
     def take(self) -> None:
         """Consume the frame that was peeked at."""
-        if self.frame_size > BASE_BYTES:
+        if self._whole > BASE_BYTES:
             self._unneeded = 0
-        self._start += LENGTH_BYTES + self.frame_size
+        self._start += self._whole
         self.frame_size = 0
 
     def make_room(self) -> int:
-        """Prepare for the next bytes; return how many more it needs (`grow`), or can release (< 0)."""
+        """Prepare for the next bytes; return the grant that is needed, or -1 if none is any more.
+
+        A frame needs a grant when it has sent what fits without one: its declared size may be a lie.
+        """
         if self._start == self._end:
             self._start = self._end = 0
-            return self._room_to_give_back()
-        needed = LENGTH_BYTES + self.frame_size
-        if self._start and (not self.frame_size or self._start + needed > len(self._bytes)):
+            return self._count_unneeded()
+        if self._start and (not self.frame_size or self._start + self._whole > len(self._bytes)):
             left = self._end - self._start
             self._view[:left] = self._view[self._start : self._end]
             self._start, self._end = 0, left
-        if self._end < len(self._bytes):
-            return 0
-        return max(0, min(needed, len(self._bytes) * GROWTH) - len(self._bytes))
+        if self._whole > BASE_BYTES + self._granted:
+            return self._whole - BASE_BYTES if self._end - self._start >= BASE_BYTES else 0
+        if self._end == len(self._bytes) < self._whole:
+            self._resize(min(self._whole, len(self._bytes) * GROWTH))
+        return 0
 
-    def grow(self, extra: int) -> None:
-        """Grow by `extra` bytes; received bytes are kept."""
-        resized = bytearray(len(self._bytes) + extra)
+    def grant(self, extra: int) -> None:
+        """Allow it to become larger by `extra` bytes than it was initially."""
+        self._granted = extra
+        self._unneeded = 0
+        self.make_room()
+
+    def shrink(self) -> None:
+        """Return to the initial size, or to the little that was received of an ungranted frame."""
+        self._granted = self._unneeded = 0
+        if len(self._bytes) > BASE_BYTES:
+            self._resize(max(BASE_BYTES, self._end - self._start))
+
+    def _resize(self, size: int) -> None:
+        resized = bytearray(size)
         view = memoryview(resized)
-        view[: self._end] = self._view[: self._end]
+        left = self._end - self._start
+        view[:left] = self._view[self._start : self._end]
         self._view.release()
         self._bytes, self._view = resized, view
-        self._unneeded = 0
+        self._start, self._end = 0, left
 
-    def _room_to_give_back(self) -> int:
-        if not self.extra_bytes:
+    def _count_unneeded(self) -> int:
+        if not self._granted:
             return 0
         self._unneeded += 1
-        return -self.extra_bytes if self._unneeded >= SHRINK_AFTER else 0
+        return -1 if self._unneeded >= SHRINK_AFTER else 0

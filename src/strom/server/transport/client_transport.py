@@ -14,7 +14,9 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
+from strom.server.transport.drop_reason import DropReason
 from strom.server.transport.pool_share import PoolShare
+from strom.server.transport.slow_uploads import Upload
 from strom.storage.region import Region
 from strom.wire.kafka.batch import Buffer
 
@@ -53,6 +55,11 @@ class TransportHandler(Protocol):
         """Where the client's bytes go; it may be replaced between two reads."""
         ...
 
+    @property
+    def upload(self) -> Upload | None:
+        """The request being received, if it holds memory and is read."""
+        ...
+
     def on_connected(self) -> None:
         """The client is accepted: it has one of the process's connection slots."""
         ...
@@ -86,12 +93,13 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         """Whether it can be read and written; False as soon as either side closes it."""
         self.can_send_files = False
         self.is_write_paused = False
+        self.received_bytes = 0
         self.handler = listener.make_handler(self)
         self._listener = listener
         self._socket: asyncio.Transport | None = None
         self.outgoing: deque[Part] = deque()
         """Parts that wait for the socket to accept bytes again."""
-        self._pool_share = PoolShare(listener.memory, listener.loop, self._on_pool_freed)
+        self._pool_share = PoolShare(listener.memory.responses, listener.loop, self._on_pool_freed)
         self._linger: asyncio.TimerHandle | None = None
 
     # --- the event loop's calls ----------------------------------------------------------------
@@ -107,11 +115,12 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         peer = transport.get_extra_info("peername")
         if peer:
             self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
+            self._pool_share.host = self.host
         self.is_open = True
-        if self._listener.admit(self.handler):
+        if self._listener.admit(self.handler, self.host):
             self.handler.on_connected()
         else:
-            self.abort("too many connections")
+            self.abort("too many connections, in total or from its address")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release what the connection held."""
@@ -130,6 +139,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
 
     def buffer_updated(self, nbytes: int) -> None:
         handler = self.handler
+        self.received_bytes += nbytes
         handler.input.received(nbytes)
         if self.is_open:
             handler.on_received()
@@ -258,6 +268,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             if left < unsent:
                 self._linger_on(left)
             else:
+                self._listener.dropped[DropReason.UNREAD] += 1
                 self._socket.abort()
 
     def abort(self, reason: str) -> None:
@@ -266,3 +277,9 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             log.info("Closing the connection from %s: %s", self.peer, reason)
             self.is_open = False
             self._socket.abort()
+
+    def drop(self, why: DropReason, reason: str) -> None:
+        """Close at once a connection that is well-formed, but costs others too much; it is counted."""
+        if self.is_open:
+            self._listener.dropped[why] += 1
+            self.abort(reason)

@@ -12,6 +12,8 @@ class PoolShare:
     def __init__(
         self, pool: MemoryPool, loop: asyncio.AbstractEventLoop, on_freed: Callable[[], None]
     ) -> None:
+        self.host = ""
+        """The client's address."""
         self._pool = pool
         self._loop = loop
         self._on_freed = on_freed
@@ -26,23 +28,23 @@ class PoolShare:
     def count(self, unsent: int) -> None:
         """Take what the client has not read, even beyond the pool's capacity."""
         if unsent > self._unsent:
-            self._pool.force_take(unsent - self._unsent)
+            self._pool.force_take(unsent - self._unsent, self.host)
             self._unsent = unsent
 
     def give_back(self) -> None:
         unsent, self._unsent = self._unsent, 0
         if unsent:
-            self._pool.give(unsent)
+            self._pool.give(unsent, self.host)
 
     def wait(self) -> None:
         """Call back once when other clients have freed memory of the exhausted pool."""
         if not self._waits:
             self._waits = True
-            self._pool.wait(1, self._freed)
+            self._pool.wait(1, self.host, self._freed)
 
     def close(self) -> None:
         if self._waits:
-            self._pool.forget(self._freed)
+            self._pool.forget(self.host, self._freed)
         self.give_back()
 
     def _freed(self) -> None:
@@ -51,5 +53,5 @@ class PoolShare:
 
     def _resume(self) -> None:
         self._waits = False
-        self._pool.give(1)
+        self._pool.give(1, self.host)
         self._on_freed()

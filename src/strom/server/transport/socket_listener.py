@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from strom.model.errors import UserError
-from strom.server.memory import MemoryPool
+from strom.server.memory import NetworkMemory
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.client_transport import ClientTransport, H
+from strom.server.transport.drop_reason import DropReason
+from strom.server.transport.slow_uploads import SlowUploads
 
 BACKLOG = 1024
 
@@ -37,7 +39,7 @@ class SocketListener(Generic[H]):
         self,
         make_handler: Callable[[ClientTransport[Any]], H],
         slots: ConnectionSlots,
-        memory: MemoryPool,
+        memory: NetworkMemory,
         *,
         high_water: int | None = None,
     ) -> None:
@@ -46,8 +48,11 @@ class SocketListener(Generic[H]):
         self.memory = memory
         self.high_water = high_water
         self.connections: set[H] = set()
+        self.dropped = dict.fromkeys(DropReason, 0)
+        """The number of connections that were dropped, by reason."""
         self.make_handler = make_handler
         self._slots = slots
+        self._slow_uploads = SlowUploads()
         self._server: asyncio.Server | None = None
 
     async def bind(self, address: BindAddress, tls: ssl.SSLContext | None = None) -> None:
@@ -76,14 +81,20 @@ class SocketListener(Generic[H]):
         if self._server is not None:
             self._server.close()
 
-    def admit(self, connection: H) -> bool:
-        """Register a connection; False if the process has reached its limit."""
+    def admit(self, connection: H, host: str) -> bool:
+        """Register a connection; False if a limit is reached, of the process or of the address."""
         self.connections.add(connection)
-        return self._slots.take(connection)
+        return self._slots.take(connection, host)
 
     def forget(self, connection: H) -> None:
         self.connections.discard(connection)
         self._slots.release(connection)
+
+    def drop_slow_uploads(self) -> None:
+        """To be called every second: free memory that requests wait for."""
+        if self.memory.is_wanted:
+            uploads = [one.upload for one in self.connections]
+            self._slow_uploads.drop(filter(None, uploads), self.loop.time())
 
 
 def _problem(address: BindAddress, error: OSError) -> UserError:

@@ -234,9 +234,9 @@ class ContentAssembly(Generic[M]):
         return self._method is None
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of an incomplete body."""
-        return len(self._body)
+    def body_size(self) -> int:
+        """The size of the body that is being received; 0 if there is none."""
+        return 0 if self._header is None else self._header.body_size
 
     def begin(self, method: M) -> None:
         """Handle a method with content; its header comes next."""

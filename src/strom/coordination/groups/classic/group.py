@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from strom.coordination.groups.classic.states import LEGAL_TRANSITIONS, GroupState
 from strom.coordination.groups.commands import JoinedMember, Ticket
 from strom.coordination.groups.group import Group, GroupType
+from strom.coordination.groups.group_memory import bytes_of, bytes_of_pairs
 from strom.coordination.groups.records import GroupMetadata, MemberMetadata
 from strom.coordination.groups.subscription import subscribed_topics
 from strom.model.errors import ApiError, ErrorCode
@@ -43,6 +44,11 @@ class ClassicMember:
         """Set the protocols that it supports, in order of preference."""
         self.protocols = protocols
         self.protocol_names = frozenset(name for name, _ in protocols)
+        self._bytes = bytes_of(self.id, self.instance, self.client_id) + bytes_of_pairs(protocols)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._bytes + len(self.assignment)
 
     def subscription(self, protocol: str | None) -> bytes:
         """Its metadata for a protocol."""
@@ -97,6 +103,20 @@ class ClassicGroup(Group):
     @property
     def is_empty(self) -> bool:
         return self.state is GroupState.EMPTY
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(one.held_bytes for one in self.members.values()) + bytes_of(*self.pending)
+
+    @property
+    def assigned_bytes(self) -> int:
+        return sum(len(one.assignment) for one in self.members.values())
+
+    def member_bytes(self, member_id: str, instance: str | None) -> int:
+        found = self.members.get(member_id)
+        if found is None and instance is not None:
+            found = self.static_member(instance)
+        return 0 if found is None else found.held_bytes
 
     @property
     def may_expire(self) -> bool:

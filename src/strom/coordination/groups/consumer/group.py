@@ -55,6 +55,7 @@ class ConsumerGroup(Group):
         self.target_epoch = 0
         self.target_made_ms = 0
         self.members: dict[str, ConsumerMember] = {}
+        self._held_bytes = 0
         self.targets: dict[str, Partitions] = {}
         self.patterns: dict[str, ResolvedPattern] = {}
         self.owners: dict[TopicIdPartition, str] = {}
@@ -94,6 +95,16 @@ class ConsumerGroup(Group):
     def may_expire(self) -> bool:
         """Always: the subscriptions are known."""
         return True
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def member_bytes(self, member_id: str, instance: str | None) -> int:
+        found = self.members.get(member_id)
+        if found is None and instance is not None:
+            found = self.static_member(instance)
+        return 0 if found is None else found.subscription.held_bytes
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
         """The topics of a subscription, by name or by pattern; they need not exist."""
@@ -154,12 +165,14 @@ class ConsumerGroup(Group):
                     self.patterns[record.pattern] = record.resolved
 
     def _set_subscription(self, member_id: str, subscription: Subscription | None) -> None:
+        self._held_bytes -= self.member_bytes(member_id, None)
         if subscription is None:
             self._set_current(member_id, None)
             self.members.pop(member_id, None)
             return
         known = self.members.get(member_id, ConsumerMember(member_id))
         self.members[member_id] = replace(known, subscription=subscription)
+        self._held_bytes += subscription.held_bytes
 
     def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         known = self.members.get(member_id)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias, get_args
 
+from strom.coordination.groups.group_memory import bytes_of, bytes_of_pairs
 from strom.coordination.stored_records import RecordFormat
 from strom.model.errors import ProtocolError
 from strom.wire.kafka import consumer_group_topic as stored
@@ -64,6 +66,14 @@ class Subscription:
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
     classic: ClassicMetadata | None = None
+
+    @cached_property
+    def held_bytes(self) -> int:
+        """How much memory it takes."""
+        client = (self.instance, self.rack, self.client_id, self.client_host)
+        metadata = () if self.classic is None else self.classic.protocols
+        subscribed = bytes_of(self.pattern, self.assignor, *self.topics)
+        return bytes_of(*client) + subscribed + bytes_of_pairs(metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

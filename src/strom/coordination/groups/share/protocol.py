@@ -43,6 +43,7 @@ from strom.wire.kafka.schema import Uuid
 ASSIGNOR = "simple"
 NEW_EPOCH = 0
 NOTHING_YET = MemberAssignment(NEW_EPOCH, NEW_EPOCH, {})
+UNKNOWN = ShareSubscription(None, "", "", ())
 
 
 @dataclass
@@ -74,6 +75,7 @@ class ShareGroup(Group):
         self.topics_hash = 0
         self.assignment_epoch = 0
         self.members: dict[str, ShareGroupMember] = {}
+        self._held_bytes = 0
         self.known_topics: dict[Uuid, KnownTopic] = {}
         """Every topic for which the group has share state."""
 
@@ -86,6 +88,27 @@ class ShareGroup(Group):
     def may_expire(self) -> bool:
         """Never: the state of a share group is deleted only by an administrator."""
         return False
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def member_bytes(self, member_id: str, instance: str | None) -> int:
+        found = self.members.get(member_id)
+        return 0 if found is None else found.subscription.held_bytes
+
+    def subscribe(self, member_id: str, subscription: ShareSubscription) -> None:
+        """Set the subscription of a new or known member."""
+        member = self.get_or_create(member_id)
+        self._held_bytes += subscription.held_bytes - member.subscription.held_bytes
+        member.subscription = subscription
+
+    def remove(self, member_id: str) -> None:
+        self._held_bytes -= self.member_bytes(member_id, None)
+        self.members.pop(member_id, None)
+
+    def get_or_create(self, member_id: str) -> ShareGroupMember:
+        return self.members.setdefault(member_id, ShareGroupMember(member_id, UNKNOWN))
 
     def reads(self, topic: str) -> bool:
         return any(topic in member.subscription.topics for member in self.members.values())
@@ -113,7 +136,6 @@ def hash_of(topics: list[TopicInfo]) -> int:
 
 
 LEAVING = -1
-UNKNOWN = ShareSubscription(None, "", "", ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,23 +266,16 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
             case ShareMemberSubscription(subscription=None):
                 group = self.find(record.group)
                 if group is not None:
-                    group.members.pop(record.member, None)
+                    group.remove(record.member)
             case ShareMemberSubscription(subscription=ShareSubscription() as subscription):
-                self._get_or_create_member(record.group, record.member).subscription = subscription
+                self._get_or_create(record.group).subscribe(record.member, subscription)
             case ShareTarget(partitions=None) | ShareCurrent(assigned=None):
                 pass  # the tombstone of the member follows
             case ShareTarget():
-                member = self._get_or_create_member(record.group, record.member)
+                member = self._get_or_create(record.group).get_or_create(record.member)
                 member.target = record.partitions or {}
             case ShareCurrent(assigned=MemberAssignment() as assigned):
-                self._get_or_create_member(record.group, record.member).assigned = assigned
-
-    def _get_or_create_member(self, group_id: str, member_id: str) -> ShareGroupMember:
-        members = self._get_or_create(group_id).members
-        member = members.get(member_id)
-        if member is None:
-            member = members[member_id] = ShareGroupMember(member_id, UNKNOWN)
-        return member
+                self._get_or_create(record.group).get_or_create(record.member).assigned = assigned
 
     def _get_or_create(self, group_id: str) -> ShareGroup:
         group = self.find(group_id)

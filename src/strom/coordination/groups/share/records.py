@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, get_args
 
+from strom.coordination.groups.group_memory import bytes_of
 from strom.coordination.stored_records import RecordFormat
 from strom.wire.kafka import share_group_records as stored
 from strom.wire.kafka.schema import Uuid
@@ -31,6 +32,11 @@ class ShareSubscription(NamedTuple):
     client_id: str
     client_host: str
     topics: tuple[str, ...]
+
+    @property
+    def held_bytes(self) -> int:
+        """How much memory it takes."""
+        return bytes_of(self.rack, self.client_id, self.client_host, *self.topics)
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ def open_again(channel: Channel, method: methods.Open) -> None:
 
 
 def flow(channel: Channel, method: methods.Flow) -> None:
-    """Pause or resume deliveries. RabbitMQ refuses to pause; the specification allows it."""
-    channel.flow_active = method.active
-    channel.send(methods.FlowOk(method.active))
-    channel.update()
+    """NOT_IMPLEMENTED if it asks for a pause, as in RabbitMQ: clients limit deliveries by basic.qos."""
+    if not method.active:
+        raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "active=false")
+    channel.send(methods.FlowOk(active=True))
 
 
 def close(channel: Channel, method: methods.Close) -> None:
