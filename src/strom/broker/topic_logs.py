@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
-from strom.broker.partition import HostedTopic, Partition
+from strom.broker.partition import CheckSchemas, HostedTopic, Partition
 from strom.coordination.metadata.records import TopicMetadata
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
@@ -52,7 +52,7 @@ class TopicLogs:
         self,
         directory: DataDirectory,
         commit: GroupCommit,
-        check_schemas: Callable[[bytearray | memoryview], None],
+        check_schemas: CheckSchemas,
         disk_work: DiskWork,
     ) -> None:
         self._directory = directory

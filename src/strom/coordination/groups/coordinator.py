@@ -76,10 +76,6 @@ class GroupCoordinator:
 
     # --- queries ------------------------------------------------------------------------------
 
-    def groups(self) -> Iterator[Group]:
-        for name in sorted(self._groups):
-            yield self._groups[name]
-
     def all_groups(self) -> tuple[Group, ...]:
         """Every group that is there now, in no order."""
         return tuple(self._groups.values())
