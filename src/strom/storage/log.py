@@ -1,6 +1,6 @@
 """The log of one partition: append at the end, read anywhere, delete at the start.
 
-All methods run on the event loop's thread. Only `close` waits for the disk: an append writes to the page
+All methods run on the event loop's thread, and none waits for the disk: an append writes to the page
 cache, and a flush, synced on another thread, advances the high watermark when the data is durable.
 """
 
@@ -393,16 +393,20 @@ class Log:
     def change_settings(self, settings: TopicSettings) -> None:
         self.settings = settings
 
-    def close(self) -> None:
-        """Flush everything, so that the next start needs no recovery."""
+    def begin_close(self) -> Flush | None:
+        """The flush after which the next start needs no recovery; None if the log cannot be flushed.
+
+        Sync it on any thread, then call `finish_close`, or `abandon_flush` if it failed.
+        """
         if self.quarantined is not None or self._disk.offline is not None:
-            return
+            return None
         self._rewriting.apply_begun()
         self._close_active()
-        flush = self.begin_flush()
-        if flush is not None:
-            flush.sync()
-            self.finish_flush(flush)
+        return self.begin_flush()
+
+    def finish_close(self, flush: Flush) -> None:
+        """Apply the synced flush, and close the files."""
+        self.finish_flush(flush)
         self.release()
 
     def release(self) -> None:
