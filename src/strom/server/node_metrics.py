@@ -24,7 +24,7 @@ from strom.http.application import HttpApplication
 from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer
-from strom.metrics import groups, queues, requests, storage
+from strom.metrics import groups, loop, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
@@ -35,6 +35,7 @@ from strom.model.http_settings import HttpLimits
 from strom.server.amqp.listener import AmqpListener
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
+from strom.server.loop_watchdog import LoopWatchdog
 from strom.server.process_limits import METRICS_CONNECTIONS, ConnectionSlots
 
 ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
@@ -52,6 +53,7 @@ class NodeParts:
     dispatcher: Dispatcher
     listener: KafkaListener
     slots: ConnectionSlots
+    watchdog: LoopWatchdog
     queues: QueueBroker | None
     amqp: AmqpListener | None
     http: tuple[HttpStats, ...]
@@ -68,6 +70,7 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
                 requests.INVALID: _one(lambda: (parts.dispatcher.invalid_requests,)),
                 requests.CONNECTIONS: lambda: _connections(parts),
                 requests.CONNECTION_LIMIT: _one(lambda: _connection_limit(parts)),
+                loop.LOOP: _one(parts.watchdog.reading),
             }
         ),
         storage.LogCollector(lambda: read_partitions(parts.broker)),

@@ -46,11 +46,11 @@ _PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_BIT
 _CLIENT_ATTRIBUTES = _PLAIN_ATTRIBUTES | APPEND_TIME_BIT
 LONG_RECORDS = 500
 LONG_BYTES = 64 * KIB
-"""Batches with more records or bytes are validated in steps. Compressed bytes tell little about the
-decompressed ones, but up to this size decompression takes only a few milliseconds."""
+"""Batches with more records or bytes are validated in steps. Up to this size, decompression takes only a
+few milliseconds, however much it expands."""
 RECORDS_PER_STEP = 200
 MAX_INVALID_RECORDS = 1000
-"""How many invalid records of a batch a client is told of: a batch may hold a million."""
+"""How many invalid records of a batch are reported to the client: a batch may hold a million."""
 
 
 class Validated(NamedTuple):

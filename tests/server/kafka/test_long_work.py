@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from strom.model import steps as slicing
 from strom.model.errors import ErrorCode
+from strom.server.kafka import long_work as slicing
 from strom.server.kafka.handlers import k00_produce
-from strom.server.kafka.long_work import LongWork
+from strom.server.kafka.long_work import LongWork, StepsDone, run_slice
 from strom.storage.validation import LONG_RECORDS, MAX_INVALID_RECORDS, RECORDS_PER_STEP
 from strom.testing import ManualClock
 from strom.wire.kafka.batch import headers
@@ -325,6 +325,28 @@ def test_a_large_request_that_is_malformed_closes_its_connection(tiny_slices):
             assert await caller.is_closed()
 
     run(test())
+
+
+def adding_up(numbers):
+    total = 0
+    for number in numbers:
+        total += number
+        yield None
+    doubled = yield lambda: 2 * total
+    return doubled
+
+
+def test_a_slice_ends_when_its_time_is_up_and_the_next_one_continues(tiny_slices):
+    work = adding_up([1, 2])
+    assert run_slice(work) is None
+    assert run_slice(work) is None
+    aside = run_slice(work)
+    assert run_slice(work, aside()) == StepsDone(6)
+
+
+def test_short_work_takes_one_slice(monkeypatch):
+    monkeypatch.setattr(slicing, "SLICE_SECONDS", 60)
+    assert run_slice(adding_up(range(1000)))() == 2 * sum(range(1000))
 
 
 def test_each_turn_does_one_slice_of_one_work_after_the_other(tiny_slices):

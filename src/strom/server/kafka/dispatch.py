@@ -11,7 +11,7 @@ from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.settings import KIB
-from strom.model.steps import Ended, Steps, run_slice
+from strom.model.steps import Steps
 from strom.server.kafka import handlers
 from strom.server.kafka.api import (
     HANDLERS,
@@ -24,6 +24,7 @@ from strom.server.kafka.api import (
 from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import KafkaListener
+from strom.server.kafka.long_work import StepsDone, run_slice
 from strom.server.kafka.response_errors import error_counter
 from strom.wire.kafka.batch import Buffer
 from strom.wire.kafka.codec import decode, decode_steps, encode_parts, encode_steps
@@ -100,7 +101,7 @@ class Dispatcher:
                     found.request, header.api_version, frame[:], header.body_position
                 )
                 decoded = run_slice(decoding)
-                if not isinstance(decoded, Ended):
+                if not isinstance(decoded, StepsDone):
                     later = _decode_and_handle(decoding, found, context)
                     return self._run(later, header, stats, began, holds_frame=True)
                 request = decoded.result
@@ -142,7 +143,7 @@ class Dispatcher:
             )
         if isinstance(outcome, Generator):
             paused = run_slice(outcome)
-            if isinstance(paused, Ended):
+            if isinstance(paused, StepsDone):
                 return _encode(paused.result, header, stats, began)
             assert self._services is not None  # noqa: S101 - see serve()
             rest = self._services.long_work.finish(outcome, paused)

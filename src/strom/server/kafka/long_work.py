@@ -5,15 +5,37 @@ Each turn of the event loop does one slice, of one request after another.
 
 import asyncio
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from strom.model import steps as slicing
-from strom.model.steps import Ended, Offload, Steps, run_slice
+from strom.model.steps import Offload, Steps
 
 T = TypeVar("T")
 
+SLICE_SECONDS = 0.003
+"""How long work occupies the event loop at a time."""
 MAX_UNPACKED = 2
 """Requests that hold decompressed records at a time: each may need 64 MiB."""
+
+
+class StepsDone(NamedTuple, Generic[T]):
+    """The work is done."""
+
+    result: T
+
+
+def run_slice(steps: Steps[T], sent: Any = None) -> StepsDone[T] | Offload | None:
+    """Do steps until the slice is over (None), the work is done, or a function is to be run aside.
+
+    `sent` is the result of that function, for the next call. At least one step is done.
+    """
+    until = perf_counter() + SLICE_SECONDS
+    try:
+        aside = steps.send(sent)
+        while aside is None and perf_counter() < until:
+            aside = next(steps)
+    except StopIteration as done:
+        return StepsDone(done.value)
+    return aside
 
 
 class LongWork:
@@ -26,7 +48,7 @@ class LongWork:
     async def run(self, steps: Steps[T]) -> T:
         """Do the work; what fits into one slice is done without waiting for other requests."""
         paused = run_slice(steps)
-        return paused.result if isinstance(paused, Ended) else await self.finish(steps, paused)
+        return paused.result if isinstance(paused, StepsDone) else await self.finish(steps, paused)
 
     async def finish(self, steps: Steps[T], paused: Offload | None) -> T:
         """Do the rest of work whose first slice returned `paused`."""
@@ -42,7 +64,7 @@ class LongWork:
                 async with self._turns:
                     await asyncio.sleep(0)
                     result = run_slice(steps, sent)
-                if isinstance(result, Ended):
+                if isinstance(result, StepsDone):
                     ended: T = result.result
                     return ended
                 paused, sent = result, None
@@ -61,10 +83,10 @@ class Pauses:
 
     def __init__(self, turns: asyncio.Lock) -> None:
         self._turns = turns
-        self._until = perf_counter() + slicing.SLICE_SECONDS
+        self._until = perf_counter() + SLICE_SECONDS
 
     async def __call__(self) -> None:
         if perf_counter() >= self._until:
             async with self._turns:
                 await asyncio.sleep(0)
-            self._until = perf_counter() + slicing.SLICE_SECONDS
+            self._until = perf_counter() + SLICE_SECONDS
