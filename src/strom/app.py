@@ -28,6 +28,7 @@ from strom.server.event_loop import loop_factory
 from strom.server.kafka.api import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
+from strom.server.loop_watchdog import LoopWatchdog
 from strom.server.management.app import make_server
 from strom.server.node_metrics import NodeParts, make_metrics_server, make_node_metrics
 from strom.server.process_limits import (
@@ -146,6 +147,9 @@ class Node:
             )
             dispatcher.serve(services, listener)
 
+        watchdog = LoopWatchdog()
+        self._parts.callback(watchdog.stop)
+        watchdog.start()
         await listener.start(serve_at)
         queues, amqp = await self._start_queues(broker) if settings.amqp_port else (None, None)
         housekeeping = Housekeeping(broker)
@@ -158,6 +162,7 @@ class Node:
             dispatcher,
             listener,
             self._slots,
+            watchdog,
             queues,
             amqp,
             (HttpStats("management"), HttpStats("metrics")),
@@ -268,7 +273,10 @@ async def _serve(
         except NotImplementedError:  # Windows
             signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
     node = Node(settings)
-    on_ready(await node.start())
+    ready = await node.start()
+    # What was loaded stays. Unfrozen, each full collection would stop the loop for its whole size.
+    gc.freeze()
+    on_ready(ready)
     node.failed.add_done_callback(lambda _: stop.set())
     await stop.wait()
     await asyncio.to_thread(on_stopping)

@@ -204,7 +204,7 @@ def test_offsets_expire_when_a_group_was_empty_for_long_enough():
             clock.advance(1)
             await groups.expire_offsets()
             assert await committed(groups, "plain") is None
-            assert [one.id for one in groups.look().groups()] == ["active"]
+            assert [one.id for one in groups.look().all_groups()] == ["active"]
             assert await committed(groups, "active") == 7
             leave = LeaveGroup(group="active", leavers=(LeavingMember(joined.member),))
             await groups.submit(leave)
@@ -213,9 +213,9 @@ def test_offsets_expire_when_a_group_was_empty_for_long_enough():
             assert await committed(groups, "active") == 7
             clock.advance(1)
             await groups.expire_offsets()
-            assert list(groups.look().groups()) == []
+            assert list(groups.look().all_groups()) == []
         async with coordinating(files, clock) as (_, groups):
-            assert list(groups.look().groups()) == []
+            assert list(groups.look().all_groups()) == []
 
     run(test())
 
@@ -318,7 +318,7 @@ def test_when_its_topic_is_deleted_all_waiting_clients_get_an_error_and_everythi
             waiting = groups.submit(join("g"))
             await world.broker.delete_topic(CONSUMER_OFFSETS_TOPIC)
             assert (await waiting).code is ErrorCode.NOT_COORDINATOR
-            assert list(groups.look().groups()) == []
+            assert list(groups.look().all_groups()) == []
             await groups.topic.ensure()
             assert await committed(groups, "h") is None
 

@@ -89,7 +89,7 @@ async def commit(groups: Groups, numbers: Iterable[int], *, groups_count: int = 
 def state_of(groups: Groups) -> dict[tuple[str, TopicPartition], int]:
     return {
         (group.id, partition): committed.offset
-        for group in groups.look().groups()
+        for group in groups.look().all_groups()
         for partition, committed in groups.look().committed(group.id).items()
     }
 

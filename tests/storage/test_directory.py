@@ -10,7 +10,7 @@ import pytest
 from strom.model.errors import DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
-from strom.storage.directory import DataDirectory
+from strom.storage.directory import DataDirectory, LogIdentity
 from strom.storage.files import DiskFiles
 from strom.testing.memory_files import MemoryFiles
 from tests.storage.world import FOLDER, PARTITION, PATH, START_MS, TOPIC_ID, World, batch, read_all
@@ -234,3 +234,80 @@ def test_a_failed_directory_stays_offline_and_is_not_marked_clean():
     world.reopen()
     assert not world.directory.was_clean
     assert len(read_all(world.log)) == 3
+
+
+MANY = [TopicPartition("many", index) for index in range(12)]
+IDENTITIES = [LogIdentity(one, TOPIC_ID, TopicSettings()) for one in MANY]
+
+
+def many_logs(seed=0):
+    """A directory with a durable record in each of many logs, and one that was not flushed."""
+    files = MemoryFiles(seed)
+    directory = opened(files)
+    logs = [directory.create_log(one, TOPIC_ID, TopicSettings(), 0) for one in MANY]
+    for log in logs:
+        log.append(batch(b"durable"), now_ms=START_MS, leader_epoch=0)
+        flush = log.begin_flush()
+        flush.sync()
+        log.finish_flush(flush)
+        log.append(batch(b"late"), now_ms=START_MS, leader_epoch=0)
+    return files, directory, logs
+
+
+def test_a_stop_flushes_many_logs_and_the_next_start_needs_no_recovery():
+    files, directory, logs = many_logs()
+    directory.close(logs)
+    files.crash()
+    directory = opened(files)
+    assert directory.was_clean
+    for log in directory.open_logs(IDENTITIES, 0):
+        assert [record.value for record in read_all(log)] == [b"durable", b"late"]
+
+
+@pytest.mark.parametrize("nth", [1, 5, 12, 20])
+def test_a_stop_during_which_one_sync_fails_is_not_clean(nth):
+    files, directory, logs = many_logs(seed=nth)
+    files.fail(nth, errno.EIO, only="datasync")
+    with pytest.raises(DirectoryOffline, match="injected"):
+        directory.close(logs)
+    files.crash()
+    directory = opened(files)
+    assert not directory.was_clean
+    for log in directory.open_logs(IDENTITIES, 0):
+        assert log.quarantined is None
+        assert read_all(log)[0].value == b"durable"
+
+
+def test_a_stop_without_space_is_not_clean():
+    files, directory, logs = many_logs()
+    files.fail(1, errno.ENOSPC, sticky=True, only="append")
+    directory.close(logs)
+    files.heal()
+    files.kill()
+    directory = opened(files)
+    assert not directory.was_clean
+    for log in directory.open_logs(IDENTITIES, 0):
+        assert [record.value for record in read_all(log)] == [b"durable", b"late"]
+
+
+def test_many_logs_are_recovered_and_durable_before_they_are_used():
+    for seed in range(5):
+        files, directory, logs = many_logs(seed)
+        directory.checkpoint(logs)
+        files.kill()
+        first = [read_all(log) for log in opened(files).open_logs(IDENTITIES, 1)]
+        assert [[one.value for one in each] for each in first] == [[b"durable", b"late"]] * len(
+            MANY
+        )
+        files.crash()
+        assert [read_all(log) for log in opened(files).open_logs(IDENTITIES, 2)] == first
+
+
+def test_a_start_during_which_one_sync_fails_is_refused():
+    files, directory, logs = many_logs()
+    directory.checkpoint(logs)
+    files.kill()
+    directory = opened(files)
+    files.fail(7, errno.EIO, only="datasync")
+    with pytest.raises(DirectoryOffline, match="injected"):
+        directory.open_logs(IDENTITIES, 1)

@@ -1,5 +1,8 @@
 """What readers of a log find, by offset and by timestamp."""
 
+from strom.model.steps import run_at_once
+from strom.storage.log_reading import HEADERS_PER_STEP
+from strom.storage.validation import RECORDS_PER_STEP
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch
 from tests.storage.world import START_MS, World, batch
@@ -43,9 +46,9 @@ def test_times_are_found_exactly():
         if reopen:
             reopen()
         for stamp, offset in expected:
-            assert world.log.reader.find_timestamp(START_MS + stamp).offset == offset
-        assert world.log.reader.find_timestamp(START_MS + 741) is None
-        found = world.log.reader.find_max_timestamp()
+            assert run_at_once(world.log.reader.find_timestamp(START_MS + stamp)).offset == offset
+        assert run_at_once(world.log.reader.find_timestamp(START_MS + 741)) is None
+        found = run_at_once(world.log.reader.find_max_timestamp())
         assert (found.offset, found.timestamp) == (12, START_MS + 740)
 
 
@@ -55,11 +58,59 @@ def test_times_before_the_start_and_beyond_the_watermark_are_not_found():
         world.append(batch(b"x", timestamp=START_MS + stamp))
     world.flush()
     world.append(batch(b"x", timestamp=START_MS + 400))
-    assert world.log.reader.find_timestamp(START_MS + 400) is None
+    assert run_at_once(world.log.reader.find_timestamp(START_MS + 400)) is None
     world.log.delete_before(1)
-    assert world.log.reader.find_timestamp(START_MS).offset == 1
+    assert run_at_once(world.log.reader.find_timestamp(START_MS)).offset == 1
 
 
 def test_an_empty_log_has_no_times():
-    assert World().log.reader.find_timestamp(0) is None
-    assert World().log.reader.find_max_timestamp() is None
+    assert run_at_once(World().log.reader.find_timestamp(0)) is None
+    assert run_at_once(World().log.reader.find_max_timestamp()) is None
+
+
+def timed_batch(count, first_ms):
+    """Records one millisecond apart."""
+    return build_batch([Record(at, first_ms + at, None, b"") for at in range(count)])
+
+
+def count_steps(search):
+    """How often a search pauses."""
+    count = 0
+    try:
+        aside = next(search)
+        while True:
+            count += 1
+            aside = search.send(None if aside is None else aside())
+    except StopIteration:
+        return count
+
+
+def test_a_search_by_time_stops_at_the_first_match():
+    world = World(segment_bytes=1 << 20)
+    world.append(timed_batch(5000, START_MS))
+    world.flush()
+    assert count_steps(world.log.reader.find_timestamp(START_MS + 5)) == 1
+    late = count_steps(world.log.reader.find_timestamp(START_MS + 4999))
+    assert late == 5000 // RECORDS_PER_STEP
+
+
+def test_a_search_by_time_pauses_between_many_batches():
+    world = World(segment_bytes=1 << 20)
+    for _ in range(3 * HEADERS_PER_STEP):
+        world.append(batch(b"x", timestamp=START_MS))
+    world.append(batch(b"x", timestamp=START_MS + 9))
+    world.flush()
+    assert run_at_once(world.log.reader.find_timestamp(START_MS + 5)).offset == 3 * HEADERS_PER_STEP
+    assert count_steps(world.log.reader.find_timestamp(START_MS + 5)) >= 2
+
+
+def test_a_search_by_time_goes_on_after_its_segments_were_deleted():
+    world = World(segment_bytes=10_000)
+    world.append(timed_batch(1000, START_MS))
+    world.append(timed_batch(1000, START_MS + 1000))
+    world.flush()
+    search = world.log.reader.find_timestamp(START_MS + 999)
+    search.send(next(search)())  # amid the first batch
+    world.log.delete_before(1000)
+    assert world.log.delete_old_segments(world.now_ms) == 1
+    assert run_at_once(search).offset == 1000

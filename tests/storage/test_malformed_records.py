@@ -6,6 +6,7 @@ import pytest
 
 from strom.model.errors import ApiError, ErrorCode, MalformedRecords
 from strom.model.settings import INT_MAX
+from strom.model.steps import run_at_once
 from strom.storage import log as log_module
 from strom.storage.log import Log
 from strom.storage.log_reading import FoundOffset
@@ -46,11 +47,11 @@ def test_a_lookup_by_time_leads_to_the_batch_that_cannot_be_decoded():
     world.append(batch(b"after", timestamp=START_MS + 20))
     world.flush()
     log = world.log
-    assert log.reader.find_timestamp(START_MS + 5) == FoundOffset(1, START_MS + 10, 0)
-    assert log.reader.find_timestamp(START_MS + 15) == FoundOffset(3, START_MS + 20, 0)
-    assert log.reader.find_max_timestamp() == FoundOffset(3, START_MS + 20, 0)
+    assert run_at_once(log.reader.find_timestamp(START_MS + 5)) == FoundOffset(1, START_MS + 10, 0)
+    assert run_at_once(log.reader.find_timestamp(START_MS + 15)) == FoundOffset(3, START_MS + 20, 0)
+    assert run_at_once(log.reader.find_max_timestamp()) == FoundOffset(3, START_MS + 20, 0)
     log.delete_before(2)
-    assert log.reader.find_timestamp(START_MS + 5) == FoundOffset(2, START_MS + 10, 0)
+    assert run_at_once(log.reader.find_timestamp(START_MS + 5)) == FoundOffset(2, START_MS + 10, 0)
     assert log.quarantined is None
     assert world.append(batch(b"more")).base_offset == 4
 
@@ -59,7 +60,7 @@ def test_the_largest_time_may_be_that_of_a_batch_that_cannot_be_decoded():
     world = World()
     world.append(undecodable(timestamp=START_MS + 10))
     world.flush()
-    assert world.log.reader.find_max_timestamp() == FoundOffset(0, START_MS + 10, 0)
+    assert run_at_once(world.log.reader.find_max_timestamp()) == FoundOffset(0, START_MS + 10, 0)
     assert world.log.quarantined is None
 
 
@@ -76,8 +77,8 @@ def test_a_stored_batch_that_claims_too_much_does_not_keep_the_log_from_opening(
     assert log.quarantined is None
     assert (log.start_offset, log.end_offset) == (0, INT_MAX + 2)
     assert values_of(log) == [b"before", None, b"after"]
-    assert log.reader.find_timestamp(START_MS) == FoundOffset(0, START_MS, 0)
-    assert log.reader.find_timestamp(START_MS + 1) is None
+    assert run_at_once(log.reader.find_timestamp(START_MS)) == FoundOffset(0, START_MS, 0)
+    assert run_at_once(log.reader.find_timestamp(START_MS + 1)) is None
     world.append(batch(b"more"))
     world.flush()
     assert log.quarantined is None

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.steps import run_at_once
 from strom.wire.kafka.records import ControlType, Marker, build_marker
 from tests.storage.world import FOLDER, PATH, START_MS, World, batch, batch_headers, read_all
 
@@ -117,7 +118,7 @@ def test_a_log_shorter_than_its_recovery_point_is_quarantined_untouched(cut):
         lambda: world.append(batch(b"x")),
         lambda: world.log.reader.read(0, 100),
         lambda: world.log.begin_flush(),
-        lambda: world.log.reader.find_timestamp(0),
+        lambda: run_at_once(world.log.reader.find_timestamp(0)),
         lambda: world.log.delete_before(0),
         lambda: world.log.delete_old_segments(0),
         lambda: world.log.plan_compaction(0),
@@ -164,7 +165,7 @@ def test_truncation_of_every_other_file_loses_nothing():
             assert world.log.quarantined is None, path
             assert read_all(world.log) == expected
             assert world.log.reader.read(0, 10**4, committed_only=True).aborted == aborted
-            assert world.log.reader.find_timestamp(START_MS + 3).offset == 15
+            assert run_at_once(world.log.reader.find_timestamp(START_MS + 3)).offset == 15
             assert world.append(
                 batch(b"once", base_sequence=0, transactional=True, producer_id=3, producer_epoch=0)
             ).duplicate
@@ -199,7 +200,7 @@ def check_after_a_flip(world, expected, headers, *, below):
     try:
         found = [record._asdict() for record in read_all(world.log)]
         seen = batch_headers(world.log)
-        world.log.reader.find_timestamp(START_MS + 2)
+        run_at_once(world.log.reader.find_timestamp(START_MS + 2))
         world.log.delete_old_segments(world.now_ms)
     except ApiError:
         assert world.log.quarantined is not None

@@ -118,9 +118,11 @@ class Broker:
         await self.commit_metadata()
         self._apply_broker_configs()
         read_only = _NO_EPOCH_YET if self._uncommitted else None
-        for topic in self.metadata.topics():
-            settings = self.topic_defaults.override(topic.configs)
-            self._host(self._logs.open(topic, settings, self.metadata.leader_epoch, read_only))
+        topics = [
+            (topic, self.topic_defaults.override(topic.configs)) for topic in self.metadata.topics()
+        ]
+        for hosted in self._logs.open(topics, self.metadata.leader_epoch, read_only):
+            self._host(hosted)
         known = {partition.log.partition for partition in self.all_partitions()}
         for stray in self.directory.strays(known):
             log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)

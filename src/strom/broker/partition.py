@@ -10,12 +10,16 @@ from strom.coordination.groups.topics_image import TopicInfo
 from strom.coordination.metadata.records import TopicMetadata
 from strom.metrics.storage import PartitionReading
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps, run_at_once
 from strom.model.topic_settings import TopicSettings
 from strom.storage.flush import Flush
 from strom.storage.log import Appended, Log
+from strom.storage.validation import LongValidation, Validated, is_long, validation_steps
+from strom.wire.kafka.batch import read_header
 from strom.wire.kafka.schema import Uuid
 
 OnDurable: TypeAlias = Callable[[ErrorCode], None]
+CheckSchemas: TypeAlias = Callable[[bytearray | memoryview], Steps[None]]
 
 
 class RecordsWaiter(Protocol):
@@ -34,7 +38,7 @@ class Partition:
         log: Log,
         commit: GroupCommit,
         leader_epoch: int,
-        check_schemas: Callable[[bytearray | memoryview], None] | None = None,
+        check_schemas: CheckSchemas | None = None,
     ) -> None:
         self.log = log
         self.leader_epoch = leader_epoch
@@ -53,15 +57,32 @@ class Partition:
         self._flush_was_refused = False
 
     def append(
-        self, batches: bytearray | memoryview, now_ms: int, *, from_client: bool = True
+        self,
+        batches: bytearray | memoryview,
+        now_ms: int,
+        *,
+        from_client: bool = True,
+        at_once: bool = True,
+        validated: Validated | None = None,
     ) -> Appended:
-        """Append; consumers see it at once, or (with flush=disk) when it is durable."""
-        if self.log.settings.schema_validation and self._check_schemas is not None:
-            self._check_schemas(batches)
-        appended = self.log.append(
-            batches, now_ms=now_ms, leader_epoch=self.leader_epoch, from_client=from_client
-        )
+        """Append; consumers see it at once, or (with flush=disk) when it is durable.
+
+        `at_once=False` raises LongValidation if validating takes long; then append the result of
+        `validation_steps` as `validated`.
+        """
         settings = self.log.settings
+        if settings.schema_validation and self._check_schemas is not None and validated is None:
+            if not at_once and is_long(read_header(batches)):
+                raise LongValidation
+            run_at_once(self._check_schemas(batches))
+        appended = self.log.append(
+            batches,
+            now_ms=now_ms,
+            leader_epoch=self.leader_epoch,
+            from_client=from_client,
+            at_once=at_once,
+            validated=validated,
+        )
         if settings.flush == "disk":
             self._commit.mark_dirty(self)
         else:
@@ -71,6 +92,13 @@ class Partition:
                 self._commit.mark_dirty(self)
             self._wake_readers()
         return appended
+
+    def validation_steps(self, batches: bytearray | memoryview, now_ms: int) -> Steps[Validated]:
+        """Validate a client's batch in small steps, before it is appended."""
+        settings = self.log.settings
+        if settings.schema_validation and self._check_schemas is not None:
+            yield from self._check_schemas(batches)
+        return (yield from validation_steps(batches, settings, now_ms))
 
     def is_durable(self, appended: Appended) -> bool:
         """Whether an append is as durable as the topic's `flush` requires."""

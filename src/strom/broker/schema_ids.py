@@ -6,15 +6,18 @@ here before any client can use it.
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 from strom.broker.partition import HostedTopic
 from strom.broker.replaying import committed_records
 from strom.coordination.schemas.known_ids import KnownIds
 from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.steps import Steps
 from strom.storage.log import Log
+from strom.storage.validation import MAX_INVALID_RECORDS, RECORDS_PER_STEP, undecodable
 from strom.wire.kafka.batch import Buffer, has_valid_checksum, read_header
-from strom.wire.kafka.records import Record, read_records
+from strom.wire.kafka.records import Record, record_slices, try_read_body
 
 SCHEMAS_TOPIC = "_schemas"
 MAGIC = 0
@@ -31,27 +34,31 @@ class SchemaIds:
         self._topic: UUID | None = None
         self._next = 0
 
-    def check(self, batch: Buffer) -> None:
+    def check(self, batch: Buffer) -> Steps[None]:
         """Raise INVALID_RECORD, with the invalid records, unless all begin with the id of a schema."""
         header = read_header(batch)
         if header.is_control or not has_valid_checksum(batch, 0, header):
             return  # markers have no schema, and validation reports damage
-        try:
-            records = read_records(batch, 0, header)
-        except CorruptData as error:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD, f"The records cannot be decoded: {error}."
-            ) from None
         self._follow()
-        wrong = {
-            index: reason
-            for index, record in enumerate(records)
-            if (reason := self._reason(record)) is not None
-        }
+        body = yield partial(try_read_body, batch, 0, header)
+        if isinstance(body, CorruptData):
+            raise undecodable(body)
+        wrong: dict[int, str] = {}
+        seen = 0
+        try:
+            for records in record_slices(body, header, RECORDS_PER_STEP):
+                for index, record in enumerate(records, seen):
+                    if (reason := self._reason(record)) is not None:
+                        wrong[index] = reason
+                if len(wrong) >= MAX_INVALID_RECORDS:
+                    break
+                seen += len(records)
+                yield None
+        except CorruptData as error:
+            raise undecodable(error) from None
         if wrong:
-            raise ApiError(
-                ErrorCode.INVALID_RECORD, next(iter(wrong.values())), records=tuple(wrong)
-            )
+            reported = tuple(wrong)[:MAX_INVALID_RECORDS]
+            raise ApiError(ErrorCode.INVALID_RECORD, wrong[reported[0]], records=reported)
 
     def _reason(self, record: Record) -> str | None:
         value = record.value

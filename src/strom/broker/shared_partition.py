@@ -22,6 +22,7 @@ from strom.coordination.groups.share.partitions.share_states import SharedState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.share_settings import EARLIEST, READ_COMMITTED
+from strom.model.steps import run_at_once
 from strom.storage.log import Log
 from strom.storage.region import Region
 from strom.wire.kafka.batch import BatchHeader
@@ -280,7 +281,7 @@ def _first_offset(log: Log, settings: GroupSettings, now_ms: int) -> int:
         return log.start_offset
     age_ms = settings.reset_age_ms
     if age_ms is not None:
-        found = log.reader.find_timestamp(now_ms - age_ms)
+        found = run_at_once(log.reader.find_timestamp(now_ms - age_ms))
         if found is not None:
             return found.offset
     return log.high_watermark

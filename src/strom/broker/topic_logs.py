@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
-from strom.broker.partition import HostedTopic, Partition
+from strom.broker.partition import CheckSchemas, HostedTopic, Partition
 from strom.coordination.metadata.records import TopicMetadata
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
-from strom.storage.directory import DataDirectory
+from strom.storage.directory import DataDirectory, LogIdentity
 from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ class TopicLogs:
         self,
         directory: DataDirectory,
         commit: GroupCommit,
-        check_schemas: Callable[[bytearray | memoryview], None],
+        check_schemas: CheckSchemas,
         disk_work: DiskWork,
     ) -> None:
         self._directory = directory
@@ -61,19 +62,26 @@ class TopicLogs:
         self._disk_work = disk_work
 
     def open(
-        self, topic: TopicMetadata, settings: TopicSettings, epoch: int, read_only: str | None
-    ) -> HostedTopic:
-        """Open the logs of a topic at start; appends are rejected for the reason `read_only`, if any."""
-        hosted = HostedTopic(topic, settings)
-        for index in range(topic.partitions):
-            opened = self._directory.open_log(
-                TopicPartition(topic.name, index), topic.id, settings, leader_epoch=epoch
-            )
-            if opened.quarantined:
-                log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
-            if read_only:
-                opened.read_only = read_only
-            hosted.partitions.append(self._partition(opened, epoch))
+        self,
+        topics: Iterable[tuple[TopicMetadata, TopicSettings]],
+        epoch: int,
+        read_only: str | None,
+    ) -> list[HostedTopic]:
+        """Open the logs of topics at start; appends are rejected for the reason `read_only`, if any."""
+        hosted = [HostedTopic(topic, settings) for topic, settings in topics]
+        wanted = [
+            LogIdentity(TopicPartition(one.topic.name, index), one.topic.id, one.settings)
+            for one in hosted
+            for index in range(one.topic.partitions)
+        ]
+        logs = iter(self._directory.open_logs(wanted, epoch))
+        for one in hosted:
+            for opened in islice(logs, one.topic.partitions):
+                if opened.quarantined:
+                    log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
+                if read_only:
+                    opened.read_only = read_only
+                one.partitions.append(self._partition(opened, epoch))
         return hosted
 
     async def create(self, hosted: HostedTopic, total: int, epoch: int) -> list[Partition]:

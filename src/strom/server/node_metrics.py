@@ -24,7 +24,7 @@ from strom.http.application import HttpApplication
 from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer
-from strom.metrics import groups, queues, requests, storage
+from strom.metrics import groups, loop, queues, requests, storage
 from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
@@ -34,6 +34,7 @@ from strom.model.http_settings import HttpLimits
 from strom.server.amqp.listener import AmqpListener
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import KafkaListener
+from strom.server.loop_watchdog import LoopWatchdog
 from strom.server.process_limits import METRICS_CONNECTIONS, ConnectionSlots
 
 ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
@@ -51,6 +52,7 @@ class NodeParts:
     dispatcher: Dispatcher
     listener: KafkaListener
     slots: ConnectionSlots
+    watchdog: LoopWatchdog
     queues: QueueBroker | None
     amqp: AmqpListener | None
     http: tuple[HttpStats, ...]
@@ -69,6 +71,7 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
                 requests.CONNECTION_LIMIT: _one(lambda: (parts.slots.limit,)),
                 requests.REFUSED: lambda: parts.slots.refused.items(),
                 requests.DROPPED: lambda: _dropped(parts),
+                loop.LOOP: _one(parts.watchdog.reading),
             }
         ),
         storage.LogCollector(lambda: read_partitions(parts.broker)),

@@ -5,7 +5,9 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
@@ -21,9 +23,11 @@ from strom.storage.files import (
     read_file,
     replace_file,
 )
+from strom.storage.flush import Flush
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.log_state import LogState
+from strom.storage.parallel import LOGS_AT_ONCE, parts_of, sync_all
 from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import LogSegment
 from strom.storage.segments import Segments
@@ -41,6 +45,23 @@ FORMAT_VERSION = 1
 
 _DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
 _OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
+
+
+class LogIdentity(NamedTuple):
+    """What a log is opened by."""
+
+    partition: TopicPartition
+    topic_id: uuid.UUID
+    settings: TopicSettings
+
+
+class _RecoveredLog(NamedTuple):
+    """A log that was read and checked, but is not durable yet."""
+
+    identity: LogIdentity
+    folder: str
+    state: LogState
+    make_durable: Callable[[], None]
 
 
 class DataDirectory:
@@ -125,6 +146,10 @@ class DataDirectory:
         """How many files all logs together may hold open."""
         return self._disk.files.open_file_limit()
 
+    @property
+    def _logs_at_once(self) -> int:
+        return max(1, min(LOGS_AT_ONCE, self.open_file_limit // 4))
+
     def space(self) -> Space:
         return self._disk.files.space(self.path)
 
@@ -167,11 +192,41 @@ class DataDirectory:
         settings: TopicSettings,
         leader_epoch: int,
     ) -> Log:
-        """Open a log, with recovery if needed.
+        """Open a log, with recovery if needed; errors as for `open_logs`."""
+        return self.open_logs([LogIdentity(partition, topic_id, settings)], leader_epoch)[0]
+
+    def open_logs(self, wanted: Sequence[LogIdentity], leader_epoch: int) -> list[Log]:
+        """Open logs, with recovery if needed.
 
         A damaged log is quarantined, without an error. DirectoryOffline if the disk fails,
         UserError if a shortage prevents reading, which is not damage.
         """
+        return [
+            log
+            for some in parts_of(wanted, self._logs_at_once)
+            for log in self._open_some(some, leader_epoch)
+        ]
+
+    def _open_some(self, wanted: Sequence[LogIdentity], leader_epoch: int) -> Iterator[Log]:
+        """Read and check the logs one after the other, and make them durable in parallel."""
+        logs = [self._recover(one, leader_epoch) for one in wanted]
+        recovered = [one for one in logs if isinstance(one, _RecoveredLog)]
+        errors = sync_all([one.make_durable for one in recovered])
+        for one, error in zip(recovered, errors, strict=True):
+            if isinstance(error, ApiError):
+                raise _short_of(one.folder, error.message.rstrip(".")) from error
+            if error is not None:
+                raise error
+        for opened in logs:
+            if isinstance(opened, _RecoveredLog):
+                state = opened.state
+                state.epochs.assign(leader_epoch, state.end_offset)
+                yield Log(self._disk, opened.folder, *opened.identity, state)
+            else:
+                yield opened
+
+    def _recover(self, wanted: LogIdentity, leader_epoch: int) -> Log | _RecoveredLog:
+        partition, topic_id, settings = wanted
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
         recovery = Recovery(
@@ -190,8 +245,7 @@ class DataDirectory:
             return self._quarantined(partition, topic_id, settings, str(error))
         except (CorruptData, FutureEpoch) as error:
             return self._quarantined(partition, topic_id, settings, str(error))
-        state.epochs.assign(leader_epoch, state.end_offset)
-        return Log(self._disk, folder, partition, topic_id, settings, state)
+        return _RecoveredLog(wanted, folder, state, partial(recovery.make_durable, state))
 
     def _quarantined(
         self, partition: TopicPartition, topic_id: uuid.UUID, settings: TopicSettings, reason: str
@@ -329,12 +383,34 @@ class DataDirectory:
             self._lock.release()
 
     def _mark_clean_stop(self, logs: list[Log]) -> None:
-        for log in logs:
-            log.close()
+        for some in parts_of(logs, self._logs_at_once):
+            _close_logs(some)
         self.checkpoint(logs)
         suspects = [str(log.partition) for log in logs if log.quarantined is not None]
         with self._disk.writing():
             replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
+
+
+def _close_logs(logs: Sequence[Log]) -> None:
+    """Flush and close logs; the first failure is raised when no sync is in flight any more."""
+    begun: list[tuple[Log, Flush]] = []
+    failure: Exception | None = None
+    try:
+        for log in logs:
+            flush = log.begin_close()
+            if flush is not None:
+                begun.append((log, flush))
+    except (ApiError, DirectoryOffline) as error:
+        failure = error
+    results = sync_all([flush.sync for _, flush in begun])
+    for (log, flush), result in zip(begun, results, strict=True):
+        if result is None:
+            log.finish_close(flush)
+        else:
+            log.abandon_flush(flush)
+            failure = failure or result
+    if failure is not None:
+        raise failure
 
 
 def _check_not_foreign(files: FileSystem, path: str) -> None:

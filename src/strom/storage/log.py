@@ -1,6 +1,6 @@
 """The log of one partition: append at the end, read anywhere, delete at the start.
 
-All methods run on the event loop's thread. Only `close` waits for the disk: an append writes to the page
+All methods run on the event loop's thread, and none waits for the disk: an append writes to the page
 cache, and a flush, synced on another thread, advances the high watermark when the data is durable.
 """
 
@@ -25,7 +25,7 @@ from strom.storage.rolling import is_full, is_old
 from strom.storage.segment import LogSegment
 from strom.storage.snapshots import ProducerSnapshot
 from strom.storage.transaction_index import AbortedTransaction
-from strom.storage.validation import validate
+from strom.storage.validation import Validated, complete, validate
 from strom.wire.kafka.batch import BatchHeader, stamp
 from strom.wire.kafka.records import read_marker
 
@@ -162,15 +162,25 @@ class Log:
         now_ms: int,
         leader_epoch: int,
         from_client: bool = True,
+        at_once: bool = True,
+        validated: Validated | None = None,
     ) -> Appended:
         """Validate one batch, assign offsets and write it; ApiError if it is rejected.
 
-        The caller responds to its client when the high watermark has passed the last offset.
+        `at_once=False` raises LongValidation if that takes long; then append the result of
+        `validation_steps` as `validated`. The caller responds to its client when the high watermark has
+        passed the last offset.
         """
         self._guard.check()
         if self.read_only is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.read_only)
-        header, data = validate(batches, self.settings, now_ms=now_ms, from_client=from_client)
+        if validated is None:
+            validated = validate(
+                batches, self.settings, now_ms=now_ms, from_client=from_client, at_once=at_once
+            )
+        else:
+            validated = complete(validated, self.settings, now_ms)
+        header, data = validated
         marker = read_marker(data, 0, header) if header.is_control else None
         if header.has_producer:
             seen = self._state.producers.check(header, marker, from_client=from_client)
@@ -383,16 +393,20 @@ class Log:
     def change_settings(self, settings: TopicSettings) -> None:
         self.settings = settings
 
-    def close(self) -> None:
-        """Flush everything, so that the next start needs no recovery."""
+    def begin_close(self) -> Flush | None:
+        """The flush after which the next start needs no recovery; None if the log cannot be flushed.
+
+        Sync it on any thread, then call `finish_close`, or `abandon_flush` if it failed.
+        """
         if self.quarantined is not None or self._disk.offline is not None:
-            return
+            return None
         self._rewriting.apply_begun()
         self._close_active()
-        flush = self.begin_flush()
-        if flush is not None:
-            flush.sync()
-            self.finish_flush(flush)
+        return self.begin_flush()
+
+    def finish_close(self, flush: Flush) -> None:
+        """Apply the synced flush, and close the files."""
+        self.finish_flush(flush)
         self.release()
 
     def release(self) -> None:

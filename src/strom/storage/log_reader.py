@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.steps import Steps
 from strom.storage.log_guard import LogGuard
 from strom.storage.log_reading import (
     EAGER_AT_MOST,
@@ -92,17 +93,23 @@ class LogReader:
             end = self._limit(committed_only)
             return count_bytes(self._state, offset, end, limit) if offset < end.offset else 0
 
-    def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
+    def find_timestamp(self, timestamp_ms: int) -> Steps[FoundOffset | None]:
         """The first record with this or a later timestamp."""
-        self._guard.check()
         with self._guard:
-            return find_time(self._state, timestamp_ms, self._limit(committed_only=False))
+            return (yield from find_time(self._state, timestamp_ms, self._checked_limit))
 
-    def find_max_timestamp(self) -> FoundOffset | None:
+    def find_max_timestamp(self) -> Steps[FoundOffset | None]:
         """The first record with the largest timestamp."""
         self._guard.check()
         with self._guard:
-            return find_largest_time(self._state, self._limit(committed_only=False))
+            return (yield from find_largest_time(self._state, self._checked_limit))
+
+    def _checked_limit(self) -> Limit:
+        """The limit of the next step of a search: the log may have changed since the last one."""
+        self._guard.check()
+        if self._state.gone:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._limit(committed_only=False)
 
     def _check_readable(self, offset: int) -> None:
         self._guard.check()

@@ -4,21 +4,26 @@ Bytes that this process neither wrote nor verified have their checksums verified
 served. An index entry is never trusted without reading the batch that it points to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData, MalformedRecords
+from strom.model.steps import Steps
 from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.region import Region
 from strom.storage.replay import rebuild_aborted
 from strom.storage.segment import BatchSpan, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
+from strom.storage.validation import RECORDS_PER_STEP, is_long
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
-from strom.wire.kafka.records import read_records
+from strom.wire.kafka.records import key_slices, try_read_body
 
 LAZY_FROM = 64 * 1024
 """Smaller reads go through memory, which is cheaper than sendfile."""
+HEADERS_PER_STEP = 500
+"""Batches that a search by time looks at before it pauses."""
 EAGER_AT_MOST = 1024 * 1024
 """The limit of a read that cannot use sendfile because its checksums must be verified first."""
 
@@ -188,35 +193,67 @@ def _aborted_in(state: LogState, segment: LogSegment) -> list[AbortedTransaction
         return segment.aborted
 
 
-def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | None:
-    """The first record with this or a later timestamp."""
-    for segment in state.segments.since(state.start_offset):
-        if segment.base_offset >= limit.offset:
-            break
-        if segment.largest_timestamp >= timestamp:
-            found = _find_time_in(state, segment, timestamp, limit)
+def find_time(
+    state: LogState, timestamp: int, limit: Callable[[], Limit]
+) -> Steps[FoundOffset | None]:
+    """The first record with this or a later timestamp.
+
+    Segments may be deleted or replaced between two steps, so each step looks them up again.
+    """
+    offset = state.start_offset
+    while True:
+        offset = max(offset, state.start_offset)
+        candidate = _next_candidate(state, timestamp, offset, limit())
+        if candidate is None:
+            return None
+        if candidate.data is not None:
+            found = yield from _find_in_batch(state, candidate.header, candidate.data, timestamp)
             if found is not None:
                 return found
-    return None
+        offset = candidate.header.next_offset
+        yield None
 
 
-def find_largest_time(state: LogState, limit: Limit) -> FoundOffset | None:
+def find_largest_time(state: LogState, limit: Callable[[], Limit]) -> Steps[FoundOffset | None]:
     """The first record with the largest timestamp."""
     segments = state.segments.since(state.start_offset)
     largest = max(segment.largest_timestamp for segment in segments)
-    return None if largest == NO_TIMESTAMP else find_time(state, largest, limit)
+    if largest == NO_TIMESTAMP:
+        return None
+    return (yield from find_time(state, largest, limit))
 
 
-def _find_time_in(
-    state: LogState, segment: LogSegment, timestamp: int, limit: Limit
-) -> FoundOffset | None:
-    position = max(_position_before(segment, timestamp), _position_of_start(state, segment))
-    for at, header in segment.headers(position, limit.position_in(segment)):
-        if header.max_timestamp >= timestamp:
-            found = _find_in_batch(state, segment, at, header, timestamp)
-            if found is not None:
-                return found
+class _Candidate(NamedTuple):
+    """A batch that may hold the wanted record, or (without data) where the search pauses."""
+
+    header: BatchHeader
+    data: bytes | None
+
+
+def _next_candidate(
+    state: LogState, timestamp: int, offset: int, limit: Limit
+) -> _Candidate | None:
+    """The first batch from an offset on whose header has this or a later timestamp."""
+    for segment in state.segments.since(offset):
+        if segment.base_offset >= limit.offset:
+            break
+        if segment.largest_timestamp < timestamp:
+            continue
+        position = max(_position_before(segment, timestamp), _position_of(segment, offset))
+        walk = segment.headers(position, limit.position_in(segment))
+        for walked, (at, header) in enumerate(walk, 1):
+            if header.max_timestamp >= timestamp:
+                return _Candidate(header, _read_batch(segment, at, header))
+            if walked == HEADERS_PER_STEP:
+                return _Candidate(header, None)
     return None
+
+
+def _read_batch(segment: LogSegment, position: int, header: BatchHeader) -> bytes:
+    data = segment.read(position, header.size_bytes)
+    if not has_valid_checksum(data, 0, header):
+        raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
+    return data
 
 
 def _position_before(segment: LogSegment, timestamp: int) -> int:
@@ -234,26 +271,32 @@ def _position_before(segment: LogSegment, timestamp: int) -> int:
     return 0
 
 
-def _position_of_start(state: LogState, segment: LogSegment) -> int:
-    if state.start_offset <= segment.base_offset:
+def _position_of(segment: LogSegment, offset: int) -> int:
+    if offset <= segment.base_offset:
         return 0
-    span = segment.locate(state.start_offset)
+    span = segment.locate(offset)
     return span.position if span is not None else segment.size_bytes
 
 
 def _find_in_batch(
-    state: LogState, segment: LogSegment, position: int, header: BatchHeader, timestamp: int
-) -> FoundOffset | None:
-    data = segment.read(position, header.size_bytes)
-    if not has_valid_checksum(data, 0, header):
-        raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
+    state: LogState, header: BatchHeader, data: bytes, timestamp: int
+) -> Steps[FoundOffset | None]:
+    if is_long(header):
+        body = yield partial(try_read_body, data, 0, header)
+    else:
+        body = try_read_body(data, 0, header)
+    append_time = header.max_timestamp if header.has_append_time else None
     try:
-        records = read_records(data, 0, header)
+        if isinstance(body, CorruptData):
+            raise body
+        for keys in key_slices(body, header, RECORDS_PER_STEP):
+            for key in keys:
+                time = key.timestamp if append_time is None else append_time
+                if time >= timestamp and key.offset >= state.start_offset:
+                    return FoundOffset(key.offset, time, header.leader_epoch)
+            yield None
     except MalformedRecords:
         # A consumer that starts at this batch misses no record.
         offset = max(header.base_offset, state.start_offset)
         return FoundOffset(offset, header.max_timestamp, header.leader_epoch)
-    for record in records:
-        if record.timestamp >= timestamp and record.offset >= state.start_offset:
-            return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
     return None

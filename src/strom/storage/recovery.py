@@ -10,6 +10,7 @@ that is left to the first flush that finds some, as at run time, and the recover
 """
 
 import logging
+from contextlib import closing
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -64,9 +65,14 @@ class Recovery:
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
         self._has_markers = False
+        self._unsynced: list[LogSegment] = []
+        """What may be only in the page cache."""
 
     def open(self, *, clean: bool) -> LogState:
-        """The log as it is on disk; CorruptData if durable data is damaged."""
+        """The log as it is on disk; CorruptData if durable data is damaged.
+
+        `make_durable` must follow before the log is used.
+        """
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
         bases = contents.bases
@@ -150,7 +156,7 @@ class Recovery:
             self._replay_producers(state)
             if self._has_markers:
                 rebuild_aborted(state, checked)
-            self._make_durable(state, checked)
+        self._unsynced = checked
         return state
 
     def _new_segment(self, base_offset: int) -> LogSegment:
@@ -241,10 +247,17 @@ class Recovery:
                 for _, header in segment.headers():
                     self._epochs.assign(header.leader_epoch, header.base_offset)
 
+    def make_durable(self, state: LogState) -> None:
+        """Sync what may be only in the page cache, so that the whole log is durable. Any thread."""
+        if self._unsynced:
+            with self._disk.writing():
+                self._make_durable(state, self._unsynced)
+
     def _make_durable(self, state: LogState, checked: list[LogSegment]) -> None:
-        """Sync what may be only in the page cache, so that the whole log is durable."""
         for segment in checked:
-            segment.file().datasync()
+            # Not from the pool, which is for one thread.
+            with closing(self._disk.files.open(segment.log_path)) as file:
+                file.datasync()
         snapshot = ProducerSnapshot(state.end_offset, state.producers.snapshot(state.end_offset))
         closed = [segment for segment in checked if not segment.active]
         try:

@@ -9,10 +9,12 @@ hold a batch whose records cannot be decoded, but its header is always plausible
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
-from strom.model.settings import LONG_MAX
+from strom.model.settings import KIB, LONG_MAX
+from strom.model.steps import Steps, run_at_once
 from strom.model.topic_settings import TopicSettings
 from strom.wire.kafka.batch import (
     APPEND_TIME_BIT,
@@ -25,18 +27,30 @@ from strom.wire.kafka.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
-    Buffer,
     has_valid_checksum,
     read_header,
     stamp_append_time,
 )
 from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, MAX_EXPANSION, Codec
-from strom.wire.kafka.records import MIN_RECORD_BYTES, RecordKey, assemble, read_body, read_keys
+from strom.wire.kafka.records import (
+    MIN_RECORD_BYTES,
+    RecordKey,
+    assemble,
+    key_slices,
+    try_read_body,
+)
 
 _MAX_CODEC = max(Codec)
 _PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_BIT
 """The attributes of most client batches; others need more checks."""
 _CLIENT_ATTRIBUTES = _PLAIN_ATTRIBUTES | APPEND_TIME_BIT
+LONG_RECORDS = 500
+LONG_BYTES = 64 * KIB
+"""Batches with more records or bytes are validated in steps. Up to this size, decompression takes only a
+few milliseconds, however much it expands."""
+RECORDS_PER_STEP = 200
+MAX_INVALID_RECORDS = 1000
+"""How many invalid records of a batch are reported to the client: a batch may hold a million."""
 
 
 class Validated(NamedTuple):
@@ -50,20 +64,64 @@ class Validated(NamedTuple):
     buffer: bytearray | memoryview
 
 
+class LongValidation(Exception):
+    """Validating the records of this batch takes long: use `validation_steps`."""
+
+
 def validate(
     batches: bytearray | memoryview,
     settings: TopicSettings,
     *,
     now_ms: int,
     from_client: bool = True,
+    at_once: bool = True,
 ) -> Validated:
     """Validate one partition's produce data, exactly one batch, and set LogAppendTime if configured.
 
     `batches` must be writable. `from_client=False` (batches that the broker builds) allows control
-    batches and producers without a sequence. Raises ApiError with the code for the client. The
-    request's handler checks that zstd has Produce version 7 or later (KIP-110);
-    `ProducerStates.check` checks sequences and epochs.
+    batches and producers without a sequence. `at_once=False` raises LongValidation if many records must
+    be decoded. Raises ApiError with the code for the client. The request's handler checks that zstd has
+    Produce version 7 or later (KIP-110); `ProducerStates.check` checks sequences and epochs.
     """
+    validated = _check_batch(batches, settings, from_client)
+    if _needs_records(validated.header, settings, now_ms):
+        if not at_once and is_long(validated.header):
+            raise LongValidation
+        validated = run_at_once(_record_steps(validated, settings, now_ms))
+    return complete(validated, settings, now_ms)
+
+
+def validation_steps(
+    batches: bytearray | memoryview, settings: TopicSettings, now_ms: int
+) -> Steps[Validated]:
+    """Validate a client's batch as `validate` does, in small steps; the rest is left to `complete`."""
+    validated = _check_batch(batches, settings, from_client=True)
+    if _needs_records(validated.header, settings, now_ms):
+        validated = yield from _record_steps(validated, settings, now_ms)
+    return validated
+
+
+def complete(validated: Validated, settings: TopicSettings, now_ms: int) -> Validated:
+    """Set LogAppendTime if configured, just before the batch is appended."""
+    if len(validated.buffer) > settings.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Batch of {len(validated.buffer)} bytes exceeds segment.bytes={settings.segment_bytes}.",
+        )
+    if settings.stamps_append_time:
+        return _stamp_append_time(validated, now_ms)
+    return validated
+
+
+def is_long(header: BatchHeader) -> bool:
+    """Whether decoding the records may take more than a few milliseconds."""
+    return header.record_count > LONG_RECORDS or header.size_bytes > LONG_BYTES
+
+
+def _check_batch(
+    batches: bytearray | memoryview, settings: TopicSettings, from_client: bool
+) -> Validated:
+    """The checks of header and checksum."""
     size = len(batches)
     if size < HEADER_BYTES:
         raise _too_short(batches)
@@ -82,19 +140,7 @@ def validate(
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression codec {header.codec}."
         )
-    validated = Validated(header, batches)
-    if settings.compression_type != "producer" or _needs_records(header, settings):
-        validated = _validate_records(validated, settings, now_ms)
-    if len(validated.buffer) > settings.segment_bytes:
-        raise ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"Batch of {len(validated.buffer)} bytes exceeds segment.bytes={settings.segment_bytes}.",
-        )
-    if settings.stamps_append_time:
-        return _stamp_append_time(validated, now_ms)
-    if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
-        _check_times(_decode_records(batches, header)[1], settings, now_ms)
-    return validated
+    return Validated(header, batches)
 
 
 def _too_short(batches: bytearray | memoryview) -> ApiError:
@@ -179,79 +225,103 @@ def _check_unusual_attributes(header: BatchHeader) -> None:
     raise ApiError(ErrorCode.INVALID_TIMESTAMP, "Clients may not set LogAppendTime.")
 
 
-def _needs_records(header: BatchHeader, settings: TopicSettings) -> bool:
+def _needs_records(header: BatchHeader, settings: TopicSettings, now_ms: int) -> bool:
     """Whether a setting of the topic applies to single records."""
     if header.is_control:
         return False
+    if settings.compression_type != "producer" and _target_codec(header, settings) != header.codec:
+        return True
     if "compact" in settings.cleanup_policy:
         return True
+    if settings.stamps_append_time:
+        return False
     # The header has the largest timestamp, but not the smallest.
-    return settings.message_timestamp_before_max_ms != LONG_MAX and not settings.stamps_append_time
+    return (
+        settings.message_timestamp_before_max_ms != LONG_MAX
+        or header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms
+    )
 
 
-def _validate_records(validated: Validated, settings: TopicSettings, now_ms: int) -> Validated:
+def _record_steps(validated: Validated, settings: TopicSettings, now_ms: int) -> Steps[Validated]:
     """Validate the records one by one, and recompress them if the topic has another codec."""
     header, buffer = validated
-    if not (_needs_records(header, settings) or _target_codec(header, settings) != header.codec):
-        return validated
-    body, keys = _decode_records(buffer, header)
-    if not header.is_control:
-        _check_records(keys, settings, now_ms)
+    body = yield partial(try_read_body, buffer, 0, header)
+    if isinstance(body, CorruptData):
+        raise undecodable(body)
+    invalid = _InvalidRecords(settings, now_ms)
+    try:
+        for keys in key_slices(body, header, RECORDS_PER_STEP):
+            invalid.add(keys)
+            yield None
+    except CorruptData as error:
+        raise undecodable(error) from None
+    invalid.check()
     codec = _target_codec(header, settings)
     if codec == header.codec:
         return validated
-    rewritten = assemble(header, body, codec)
+    rewritten = yield partial(assemble, header, body, codec)
     if len(rewritten) > settings.max_message_bytes:
         raise _too_large(len(rewritten), settings)
     return Validated(read_header(rewritten), rewritten)
 
 
-def _decode_records(
-    buffer: bytearray | memoryview, header: BatchHeader
-) -> tuple[Buffer, Sequence[RecordKey]]:
-    """The uncompressed bytes of the records, and their keys."""
-    try:
-        body = read_body(buffer, 0, header)
-        return body, read_keys(body, header)
-    except CorruptData as error:
-        raise ApiError(
-            ErrorCode.INVALID_RECORD, f"The records cannot be decoded: {error}."
-        ) from None
+def undecodable(error: CorruptData) -> ApiError:
+    """The error for a client whose records cannot be decoded."""
+    return ApiError(ErrorCode.INVALID_RECORD, f"The records cannot be decoded: {error}.")
 
 
 def _target_codec(header: BatchHeader, settings: TopicSettings) -> int:
-    if settings.compression_type == "producer" or header.is_control:
+    if settings.compression_type == "producer":
         return header.codec
     return Codec.named(settings.compression_type)
 
 
-def _check_records(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: int) -> None:
-    if settings.compacted:
-        keyless = [index for index, record in enumerate(keys) if record.key is None]
-        if keyless:
+class _InvalidRecords:
+    """Collects the records of a batch that its topic does not accept."""
+
+    def __init__(self, settings: TopicSettings, now_ms: int) -> None:
+        self._needs_keys = settings.compacted
+        self._needs_times = not settings.stamps_append_time
+        self._earliest = now_ms - settings.message_timestamp_before_max_ms
+        self._latest = now_ms + settings.message_timestamp_after_max_ms
+        self._seen = 0
+        self._keyless: list[int] = []
+        self._mistimed: list[int] = []
+        self._first_mistimed = NO_TIMESTAMP
+
+    def add(self, keys: Sequence[RecordKey]) -> None:
+        """Look at the next records; ApiError as soon as too many are invalid to report more of them."""
+        first, earliest, latest = self._seen, self._earliest, self._latest
+        self._seen += len(keys)
+        if self._needs_keys:
+            self._keyless += [at for at, one in enumerate(keys, first) if one.key is None]
+        if self._needs_times:
+            mistimed = [
+                at
+                for at, one in enumerate(keys, first)
+                if not earliest <= one.timestamp <= latest and one.timestamp != NO_TIMESTAMP
+            ]
+            if mistimed and not self._mistimed:
+                self._first_mistimed = keys[mistimed[0] - first].timestamp
+            self._mistimed += mistimed
+        if max(len(self._keyless), len(self._mistimed)) >= MAX_INVALID_RECORDS:
+            self.check()
+
+    def check(self) -> None:
+        """ApiError with the invalid records, if there are any."""
+        if self._keyless:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
                 "Compacted topic cannot accept message without key.",  # Kafka's text
-                records=keyless,
+                records=self._keyless[:MAX_INVALID_RECORDS],
             )
-    if not settings.stamps_append_time:
-        _check_times(keys, settings, now_ms)
-
-
-def _check_times(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: int) -> None:
-    earliest = now_ms - settings.message_timestamp_before_max_ms
-    latest = now_ms + settings.message_timestamp_after_max_ms
-    wrong = [
-        index
-        for index, record in enumerate(keys)
-        if not earliest <= record.timestamp <= latest and record.timestamp != NO_TIMESTAMP
-    ]
-    if wrong:
-        raise ApiError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"Timestamp {keys[wrong[0]].timestamp} is outside the range [{earliest}, {latest}].",
-            records=wrong,
-        )
+        if self._mistimed:
+            raise ApiError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"Timestamp {self._first_mistimed} is outside the range "
+                f"[{self._earliest}, {self._latest}].",
+                records=self._mistimed[:MAX_INVALID_RECORDS],
+            )
 
 
 def _stamp_append_time(validated: Validated, now_ms: int) -> Validated:

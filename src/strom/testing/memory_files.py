@@ -7,6 +7,7 @@ fail. Everything random comes from the seed.
 """
 
 import errno
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -61,6 +62,7 @@ class MemoryFiles:
         self._root = _Folder()
         self._locks: set[str] = set()
         self._failure: _Failure | None = None
+        self._counting = threading.Lock()
         self._life = 0
 
     # Failures
@@ -154,14 +156,15 @@ class MemoryFiles:
 
     def count(self, verb: str) -> OSError | None:
         """Count a call; returns the error that it must fail with, if any."""
-        self.calls[verb] += 1
-        failure = self._failure
-        if failure is None or (failure.only is not None and failure.only != verb):
+        with self._counting:  # logs are flushed on several threads
+            self.calls[verb] += 1
+            failure = self._failure
+            if failure is None or (failure.only is not None and failure.only != verb):
+                return None
+            failure.countdown -= 1
+            if failure.countdown == 0 or (failure.countdown < 0 and failure.sticky):
+                return failure.error
             return None
-        failure.countdown -= 1
-        if failure.countdown == 0 or (failure.countdown < 0 and failure.sticky):
-            return failure.error
-        return None
 
     def _call(self, verb: str) -> None:
         error = self.count(verb)

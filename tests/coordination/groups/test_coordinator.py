@@ -54,7 +54,7 @@ def test_a_full_group_accepts_no_member():
 def test_a_refused_join_leaves_no_group_behind(changes):
     world = GroupWorld()
     assert world.responses[join(world, **changes)].code is not ErrorCode.NONE
-    assert list(world.coordinator.groups()) == []
+    assert list(world.coordinator.all_groups()) == []
 
 
 def test_ids_that_were_given_out_die_with_their_group():

@@ -87,10 +87,6 @@ class GroupCoordinator:
         """What the members of all groups take, and may take."""
         return self._context.memory
 
-    def groups(self) -> Iterator[Group]:
-        for name in sorted(self._groups):
-            yield self._groups[name]
-
     def all_groups(self) -> tuple[Group, ...]:
         """Every group that is there now, in no order."""
         return tuple(self._groups.values())

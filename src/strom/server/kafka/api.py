@@ -5,7 +5,7 @@ ApiVersions advertises what is registered here, so that the two cannot differ.
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -15,6 +15,8 @@ from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.model.errors import ErrorCode
+from strom.model.steps import Steps
+from strom.server.kafka.long_work import LongWork
 from strom.server.memory import MemoryPool
 from strom.wire.kafka.schema import Request, Response, Versions
 
@@ -29,10 +31,14 @@ class PendingResponse(NamedTuple, Generic[T_co]):
 
     result: asyncio.Future[Any]
     convert: Callable[[Any], T_co]
+    only_reads: bool = False
+    """Whether a task changes nothing."""
+    holds_frame: bool = False
+    """Whether the bytes of the request are needed until the result is there."""
 
     def abandon(self) -> None:
-        """Cancel the future of a disconnected client. A task runs on: it may be amid a change."""
-        if not isinstance(self.result, asyncio.Task):
+        """Cancel the future of a disconnected client. A task runs on if it may be amid a change."""
+        if self.only_reads or not isinstance(self.result, asyncio.Task):
             self.result.cancel()
 
 
@@ -57,6 +63,7 @@ class Services:
     fetch_sessions: FetchSessions
     memory: MemoryPool
     loop: asyncio.AbstractEventLoop
+    long_work: LongWork = field(default_factory=LongWork)
 
 
 class Context:
@@ -93,6 +100,10 @@ class Context:
     @property
     def transactions(self) -> Transactions:
         return self.services.transactions
+
+    @property
+    def long_work(self) -> LongWork:
+        return self.services.long_work
 
     @property
     def client_host(self) -> str:
@@ -176,10 +187,12 @@ Outcome: TypeAlias = (
     Response
     | asyncio.Future[Any]
     | PendingResponse[Response]
-    | Coroutine[Any, Any, Response]
+    | Coroutine[Any, Any, Response | None]
+    | Steps[Response]
     | None
 )
-"""A response, a pending one, or none (acks=0)."""
+"""A response, a pending one, or none (acks=0). A handler that takes long and changes nothing is a
+generator: it runs in slices, so it must iterate over copies of what may change meanwhile."""
 
 
 @dataclass(frozen=True)

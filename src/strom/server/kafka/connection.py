@@ -5,7 +5,7 @@ allows to begin early (produce requests): several of them may wait for the same 
 in the order of the requests. A client that does not read its responses gets no more requests handled.
 
 The receive buffer is reused. A handler may look at the bytes of its request only until it returns or
-first awaits; what it needs later it must have copied by then.
+first awaits, unless its pending response holds the frame: then nothing is received until it is done.
 """
 
 import logging
@@ -69,6 +69,8 @@ class KafkaConnection:
         """Whether the requests in flight may begin early."""
         self._works = False
         self._held_back = False
+        self._frame_is_held = False
+        """Whether a request in flight still reads its bytes: then the buffer must not change."""
         self.reservation = Reservation(listener.memory, "", listener.loop, self._memory_granted)
 
     @property
@@ -166,6 +168,9 @@ class KafkaConnection:
             if isinstance(response, PendingResponse):
                 response.result.add_done_callback(self._on_response_ready)
                 self._in_flight.append(response)
+                if response.holds_frame:
+                    # It has not applied its changes either, so nothing may overtake it.
+                    self._frame_is_held = self._held_back = True
             elif response is not None and self._in_flight:
                 self._in_flight.append(response)
             elif response is not None:
@@ -183,6 +188,8 @@ class KafkaConnection:
 
     def _make_room(self) -> None:
         received = self.input
+        if self._frame_is_held:
+            return
         if received.is_empty:
             self.frame_began = 0.0
         elif self._is_busy():
@@ -205,7 +212,7 @@ class KafkaConnection:
 
     def shrink_buffer(self) -> bool:
         """Replace an empty large buffer by a small one; True if it did."""
-        if not self.reservation.size or not self.input.is_empty:
+        if not self.reservation.size or not self.input.is_empty or self._frame_is_held:
             return False
         self.input.shrink()
         self.reservation.release()
@@ -228,13 +235,17 @@ class KafkaConnection:
             if isinstance(response, PendingResponse):
                 if not response.result.done():
                     return
-                if response.result.cancelled() or response.result.exception() is not None:
+                if response.result.cancelled():
+                    raise ProtocolError("a request was cancelled")
+                if (error := response.result.exception()) is not None:
+                    if isinstance(error, ProtocolError):
+                        raise error
                     raise ProtocolError("a request failed, as logged above")
                 out += response.convert(response.result.result())
             else:
                 out += response
             in_flight.popleft()
-        self._held_back = False
+        self._held_back = self._frame_is_held = False
 
     # --- back-pressure -------------------------------------------------------------------------
 

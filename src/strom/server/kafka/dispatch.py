@@ -3,29 +3,43 @@
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Coroutine, Generator, Iterator
 from time import perf_counter
+from typing import Any
 
 from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
+from strom.model.settings import KIB
+from strom.model.steps import Steps
 from strom.server.kafka import handlers
-from strom.server.kafka.api import HANDLERS, Context, Outcome, PendingResponse, Services
+from strom.server.kafka.api import (
+    HANDLERS,
+    Context,
+    Handler,
+    Outcome,
+    PendingResponse,
+    Services,
+)
 from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import KafkaListener
+from strom.server.kafka.long_work import StepsDone, run_slice
 from strom.server.kafka.response_errors import error_counter
-from strom.wire.kafka.codec import decode, encode_parts
+from strom.wire.kafka.batch import Buffer
+from strom.wire.kafka.codec import decode, decode_steps, encode_parts, encode_steps
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k08_offset_commit import OffsetCommitRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
-from strom.wire.kafka.schema import Response
+from strom.wire.kafka.schema import Request, Response
 
 log = logging.getLogger(__name__)
 
 MAX_SMALL_REQUEST = 4 * 1024 * 1024
 """Only requests that carry records need to be larger."""
+LARGE_REQUEST = 32 * KIB
+"""Larger requests are decoded in steps."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
 EARLY = (PRODUCE, OffsetCommitRequest.SCHEMA.api_key)
 _ERROR_NAMES = {code.value: code.name for code in ErrorCode}
@@ -75,7 +89,6 @@ class Dispatcher:
                 )
             if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
                 raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
-            request = decode(found.request, header.api_version, frame, header.body_position)
             context = Context(
                 self._services,
                 header.api_version,
@@ -83,8 +96,19 @@ class Dispatcher:
                 connection.peer,
                 connection.on_close,
             )
+            if len(frame) > LARGE_REQUEST:
+                decoding = decode_steps(
+                    found.request, header.api_version, frame[:], header.body_position
+                )
+                decoded = run_slice(decoding)
+                if not isinstance(decoded, StepsDone):
+                    later = _decode_and_handle(decoding, found, context)
+                    return self._run(later, header, stats, began, holds_frame=True)
+                request = decoded.result
+            else:
+                request = decode(found.request, header.api_version, frame, header.body_position)
             try:
-                outcome = found.handle(request, context)
+                return self._respond(found.handle(request, context), header, stats, began)
             except ProtocolError:
                 raise
             except DirectoryOffline as error:
@@ -93,7 +117,6 @@ class Dispatcher:
             except Exception as error:
                 log.exception("%s from %s failed", found.name, connection.peer)
                 raise ProtocolError(f"{found.name} failed: {error}") from error
-            return self._respond(outcome, header, stats, began)
         except ProtocolError:
             self.invalid_requests += 1
             raise
@@ -107,22 +130,57 @@ class Dispatcher:
             stats.seconds.observe(perf_counter() - began)
             return None
         if isinstance(outcome, PendingResponse):
-            result, response = outcome
+            result, response = outcome.result, outcome.convert
             if result.done():
                 return _encode(response(result.result()), header, stats, began)
             return PendingResponse(
                 result, lambda found: _encode(response(found), header, stats, began)
             )
 
-        def encode(response: Response) -> Parts:
-            return _encode(response, header, stats, began)
-
         if isinstance(outcome, asyncio.Future):
-            return PendingResponse(outcome, encode)
+            return PendingResponse(
+                outcome, lambda response: _encode(response, header, stats, began)
+            )
+        if isinstance(outcome, Generator):
+            paused = run_slice(outcome)
+            if isinstance(paused, StepsDone):
+                return _encode(paused.result, header, stats, began)
+            assert self._services is not None  # noqa: S101 - see serve()
+            rest = self._services.long_work.finish(outcome, paused)
+            return self._run(rest, header, stats, began, only_reads=True)
+        # A produce request that waits has not appended all its records yet.
+        return self._run(outcome, header, stats, began, holds_frame=header.api_key == PRODUCE)
+
+    def _run(
+        self,
+        outcome: Coroutine[Any, Any, Response | None],
+        header: RequestHeader,
+        stats: RequestStats,
+        began: float,
+        *,
+        only_reads: bool = False,
+        holds_frame: bool = False,
+    ) -> PendingResponse[Parts]:
+        """Run a request as a task, and encode its response in slices."""
+        assert self._services is not None  # noqa: S101 - see serve()
         assert self._listener is not None  # noqa: S101 - see serve()
-        task = self._listener.run(outcome)
+        long_work = self._services.long_work
+
+        async def work() -> Parts:
+            response = await outcome
+            if response is None:
+                stats.seconds.observe(perf_counter() - began)
+                return []
+            try:
+                parts = await long_work.run(encode_steps(response, header.api_version))
+            except ProtocolError:
+                log.exception("A response could not be encoded")
+                raise
+            return _count(response, parts, header, stats, began)
+
+        task = self._listener.run(work())
         task.add_done_callback(self._report_failure)
-        return PendingResponse(task, encode)
+        return PendingResponse(task, _as_is, only_reads, holds_frame)
 
     def requests(self) -> Iterator[RequestReading]:
         """For metrics: the requests that were responded to, by api key."""
@@ -142,25 +200,59 @@ class Dispatcher:
             for name, count in counted.items():
                 yield ErrorReading(handler.name, name, count)
 
-    def _report_failure(self, task: "asyncio.Task[Response]") -> None:
+    def _report_failure(self, task: "asyncio.Task[Parts]") -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, DirectoryOffline):
             assert self._services is not None  # noqa: S101 - see serve()
             self._services.broker.storage_failed(error)
+        elif isinstance(error, ProtocolError):
+            self.invalid_requests += 1
         else:
             log.error("A request failed", exc_info=error)
 
 
+async def _decode_and_handle(
+    decoding: Steps[Request], found: Handler, context: Context
+) -> Response | None:
+    """Handle a request that takes long to decode."""
+    request = await context.long_work.finish(decoding, None)
+    outcome = found.handle(request, context)
+    if outcome is None or isinstance(outcome, Response):
+        return outcome
+    response: Response | None
+    if isinstance(outcome, PendingResponse):
+        response = outcome.convert(await outcome.result)
+    elif isinstance(outcome, Generator):
+        response = await context.long_work.run(outcome)
+    else:
+        response = await outcome
+    return response
+
+
+def _as_is(parts: Parts) -> Parts:
+    return parts
+
+
 def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Parts:
     """Encode a response, and count its request, which ends here."""
-    version = header.api_version
     try:
-        parts = encode_parts(response, version)
+        parts = encode_parts(response, header.api_version)
     except ProtocolError:
         log.exception("A response could not be encoded")
         raise
-    head = response_header(header.api_key, version, header.correlation_id)
+    return _count(response, parts, header, stats, began)
+
+
+def _count(
+    response: Response,
+    parts: list[Buffer],
+    header: RequestHeader,
+    stats: RequestStats,
+    began: float,
+) -> Parts:
+    """The parts of a response with its header, after counting its request."""
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
     count_errors = stats.count_errors
     if count_errors is None:

@@ -26,9 +26,11 @@ MAX_ELEMENTS = 50_000
 """The limit for all arrays of a message together; every topic and partition of a large cluster fits."""
 
 
-def compile_decoder(cls: type[Struct], version: int) -> Callable[[memoryview, int, int], Any]:
-    """The function (buffer, position, end) -> message."""
-    return _DecoderSource(cls, version).compile("decode")
+def compile_decoder(
+    cls: type[Struct], version: int, *, in_steps: bool = False
+) -> Callable[[memoryview, int, int], Any]:
+    """The function (buffer, position, end) -> message, if wanted as a generator that returns it."""
+    return _DecoderSource(cls, version, in_steps=in_steps).compile("decode")
 
 
 def smallest_size(kind: Scalar | ArrayOf | type[Struct], version: int, flexible: bool) -> int:
@@ -56,7 +58,7 @@ def _is_struct(field: Field) -> bool:
 
 
 class _DecoderSource(FunctionSource):
-    def __init__(self, cls: type[Struct], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int, *, in_steps: bool) -> None:
         scope = {
             "new": object.__new__,
             "varint": read_varint,
@@ -65,9 +67,10 @@ class _DecoderSource(FunctionSource):
             "unpack_from": struct.unpack_from,
             "ProtocolError": ProtocolError,
         }
-        super().__init__(cls, version, scope)
+        super().__init__(cls, version, scope, in_steps=in_steps)
 
     def text(self) -> str:
+        self.step()
         self._struct(self.cls, "m")
         self.flush()
         # Trailing bytes are ignored, as in Kafka: librdkafka 2.16 sends three extra bytes with some
@@ -214,6 +217,7 @@ class _DecoderSource(FunctionSource):
             return
         self.emit(f"{target} = {items} = []")
         with self.block(f"for _ in range({count}):"):
+            self.step()
             value = self.name("v")
             if isinstance(element, Scalar):
                 self._sized(field, element, value, nullable=False)

@@ -16,9 +16,11 @@ from strom.wire.kafka.schema import FRESH, ArrayOf, Field, Records, Scalar, Stru
 from strom.wire.kafka.varints import varint
 
 
-def compile_encoder(cls: type[Struct], version: int) -> Callable[[Any], list[Any]]:
-    """The function message -> list of buffers."""
-    return _EncoderSource(cls, version).compile("encode")
+def compile_encoder(
+    cls: type[Struct], version: int, *, in_steps: bool = False
+) -> Callable[[Any], Any]:
+    """The function message -> list of buffers, if wanted as a generator that returns it."""
+    return _EncoderSource(cls, version, in_steps=in_steps).compile("encode")
 
 
 def _add_records(parts: list[Any], records: Records) -> int:
@@ -33,19 +35,20 @@ def _add_records(parts: list[Any], records: Records) -> int:
 
 
 class _EncoderSource(FunctionSource):
-    def __init__(self, cls: type[Struct], version: int) -> None:
+    def __init__(self, cls: type[Struct], version: int, *, in_steps: bool) -> None:
         scope = {
             "add_records": _add_records,
             "varint": varint,
             "pack": struct.pack,
             "ProtocolError": ProtocolError,
         }
-        super().__init__(cls, version, scope)
+        super().__init__(cls, version, scope, in_steps=in_steps)
         self._out = "out"
 
     def text(self) -> str:
         self.emit("parts = []")
         self.emit("out = bytearray()")
+        self.step()
         self._struct(self.cls, "m")
         self.flush()
         self.emit("parts.append(out)")
@@ -182,6 +185,7 @@ class _EncoderSource(FunctionSource):
             self.emit(f"{self._out} += pack(f'>{{{count}}}{code}', *{value})")
             return
         with self.block(f"for {item} in {value}:"):
+            self.step()
             self._present(element, item)
 
     def _tags(self, tagged: list[Field], source: str) -> None:

@@ -18,7 +18,9 @@ class FunctionSource(ABC):
     flush.
     """
 
-    def __init__(self, cls: type[Struct], version: int, scope: dict[str, Any]) -> None:
+    def __init__(
+        self, cls: type[Struct], version: int, scope: dict[str, Any], *, in_steps: bool
+    ) -> None:
         self.cls = cls
         self.version = version
         self.is_flexible = version in cls.SCHEMA.flexible
@@ -27,6 +29,7 @@ class FunctionSource(ABC):
         self.lines: list[str] = []
         self.pending: list[tuple[str, str]] = []
         """Codes for `struct`, each with its variable."""
+        self._in_steps = in_steps
         self._indent = 1
         self._names = 0
 
@@ -46,6 +49,11 @@ class FunctionSource(ABC):
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self._indent + line)
+
+    def step(self) -> None:
+        """Where a function in steps may pause; a function with a `yield` is a generator."""
+        if self._in_steps:
+            self.emit("yield")
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:

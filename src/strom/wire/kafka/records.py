@@ -10,7 +10,7 @@ if a record ends exactly where its length says, no field in it exceeded the reco
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -102,6 +102,14 @@ def read_body(
     return data
 
 
+def try_read_body(buffer: Buffer, position: int, header: BatchHeader) -> bytes | CorruptData:
+    """The same for another thread: an error is returned instead of raised."""
+    try:
+        return read_body(buffer, position, header)
+    except CorruptData as error:
+        return error
+
+
 def read_records(
     buffer: Buffer, position: int, header: BatchHeader, limit: int | None = None
 ) -> list[Record]:
@@ -111,60 +119,74 @@ def read_records(
     as surrogates, so that encoding the record again gives the same bytes.
     """
     data = read_body(buffer, position, header, limit)
+    return next(record_slices(data, header, header.record_count))
+
+
+def record_slices(data: bytes, header: BatchHeader, size: int) -> Iterator[list[Record]]:
+    """The records in `data`, which `read_body` returned for this header, in lists of `size` records.
+
+    MalformedRecords as for `read_records`, when the wrong record is reached.
+    """
     try:
-        return _read_records(data, header)
+        yield from _record_slices(data, header, size)
     except (IndexError, ValueError) as error:
         raise MalformedRecords(f"malformed record: {error}") from None
 
 
-def _read_records(data: bytes, header: BatchHeader) -> list[Record]:
+def _record_slices(data: bytes, header: BatchHeader, size: int) -> Iterator[list[Record]]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     append_time = header.max_timestamp if header.has_append_time else None
     previous = -1
-    records: list[Record] = []
     at = 0
-    for _ in range(header.record_count):
-        n = data[at]
-        at += 1
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        end = at + (n >> 1 ^ -(n & 1))
-        n = data[at + 1]  # at the byte before are the attributes
-        at += 2
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        timestamp = base_timestamp + (n >> 1 ^ -(n & 1)) if append_time is None else append_time
-        n = data[at]
-        at += 1
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        delta = n >> 1 ^ -(n & 1)
-        if delta <= previous:
-            raise ValueError(f"offset delta {delta} after {previous}")
-        previous = delta
-        n = data[at]
-        if n & 1 or n > 127:
-            key, at = _bytes_at(data, at)
-        else:
-            start = at + 1
-            at = start + (n >> 1)
-            key = data[start:at]
-        n = data[at]
-        if n & 1 or n > 127:
-            value, at = _bytes_at(data, at)
-        else:
-            start = at + 1
-            at = start + (n >> 1)
-            value = data[start:at]
-        at += 1
-        headers: tuple[tuple[str, bytes | None], ...] = ()
-        if data[at - 1]:
-            headers, at = _read_headers(data, at - 1)
-        if at != end:
-            raise ValueError(f"a record ends at byte {at}, but by its length at byte {end}")
-        records.append(_new(Record, (base_offset + delta, timestamp, key, value, headers)))
-    _check_end(data, at, previous, header)
-    return records
+    left = header.record_count
+    while True:
+        records: list[Record] = []
+        for _ in range(min(size, left)):
+            n = data[at]
+            at += 1
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            end = at + (n >> 1 ^ -(n & 1))
+            n = data[at + 1]  # at the byte before are the attributes
+            at += 2
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            timestamp = base_timestamp + (n >> 1 ^ -(n & 1)) if append_time is None else append_time
+            n = data[at]
+            at += 1
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            delta = n >> 1 ^ -(n & 1)
+            if delta <= previous:
+                raise ValueError(f"offset delta {delta} after {previous}")
+            previous = delta
+            n = data[at]
+            if n & 1 or n > 127:
+                key, at = _bytes_at(data, at)
+            else:
+                start = at + 1
+                at = start + (n >> 1)
+                key = data[start:at]
+            n = data[at]
+            if n & 1 or n > 127:
+                value, at = _bytes_at(data, at)
+            else:
+                start = at + 1
+                at = start + (n >> 1)
+                value = data[start:at]
+            at += 1
+            headers: tuple[tuple[str, bytes | None], ...] = ()
+            if data[at - 1]:
+                headers, at = _read_headers(data, at - 1)
+            if at != end:
+                raise ValueError(f"a record ends at byte {at}, but by its length at byte {end}")
+            records.append(_new(Record, (base_offset + delta, timestamp, key, value, headers)))
+        left -= len(records)
+        if not left:
+            _check_end(data, at, previous, header)
+            yield records
+            return
+        yield records
 
 
 def _bytes_at(data: bytes, at: int) -> tuple[bytes | None, int]:
@@ -231,47 +253,58 @@ def read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
 
     Values and headers are skipped. MalformedRecords as for `read_records`.
     """
+    return next(key_slices(data, header, header.record_count))
+
+
+def key_slices(data: bytes, header: BatchHeader, size: int) -> Iterator[list[RecordKey]]:
+    """The same in lists of `size` records. MalformedRecords when the wrong record is reached."""
     try:
-        return _read_keys(data, header)
+        yield from _key_slices(data, header, size)
     except (IndexError, ValueError) as error:
         raise MalformedRecords(f"malformed record: {error}") from None
 
 
-def _read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
+def _key_slices(data: bytes, header: BatchHeader, size: int) -> Iterator[list[RecordKey]]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     previous = -1
-    keys: list[RecordKey] = []
     at = 0
-    for _ in range(header.record_count):
-        start = at
-        n = data[at]
-        at += 1
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        end = at + (n >> 1 ^ -(n & 1))
-        n = data[at + 1]
-        at += 2
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
-        tail = at
-        n = data[at]
-        at += 1
-        if n > 127:
-            n, at = _long_varint(data, at, n)
-        delta = n >> 1 ^ -(n & 1)
-        if delta <= previous:
-            raise ValueError(f"offset delta {delta} after {previous}")
-        previous = delta
-        key, at = _bytes_at(data, at)
-        has_value = data[at] != 1
-        if at + 2 > end:
-            raise ValueError(f"a record exceeds its end at byte {end}")
-        place = (base_offset + delta, timestamp, key, has_value, start, tail, end)
-        keys.append(_new(RecordKey, place))
-        at = end
-    _check_end(data, at, previous, header)
-    return keys
+    left = header.record_count
+    while True:
+        keys: list[RecordKey] = []
+        for _ in range(min(size, left)):
+            start = at
+            n = data[at]
+            at += 1
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            end = at + (n >> 1 ^ -(n & 1))
+            n = data[at + 1]
+            at += 2
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
+            tail = at
+            n = data[at]
+            at += 1
+            if n > 127:
+                n, at = _long_varint(data, at, n)
+            delta = n >> 1 ^ -(n & 1)
+            if delta <= previous:
+                raise ValueError(f"offset delta {delta} after {previous}")
+            previous = delta
+            key, at = _bytes_at(data, at)
+            has_value = data[at] != 1
+            if at + 2 > end:
+                raise ValueError(f"a record exceeds its end at byte {end}")
+            place = (base_offset + delta, timestamp, key, has_value, start, tail, end)
+            keys.append(_new(RecordKey, place))
+            at = end
+        left -= len(keys)
+        if not left:
+            _check_end(data, at, previous, header)
+            yield keys
+            return
+        yield keys
 
 
 def build_batch(

@@ -5,16 +5,19 @@ connection, as in Kafka, because the client has no other way to notice. With ack
 response waits until the records are as durable as the topic's `flush` requires. Clients cannot write to
 internal topics. A transactional batch is accepted only in an open transaction of its producer, and
 acknowledged when that is durable too. Versions: 11 TRANSACTION_ABORTABLE, 12 the first batch adds the
-partition to the transaction (KIP-890); before, AddPartitionsToTxn is needed.
+partition to the transaction (KIP-890); before, AddPartitionsToTxn is needed. Batches with many records
+that must be decoded, and requests with many partitions, are appended in slices.
 """
 
 import asyncio
 import logging
+from typing import TypeAlias
 
 from strom.broker.partition import HostedTopic, Partition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.topics import is_internal
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.storage.validation import LongValidation, Validated
 from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.messages.k00_produce import (
@@ -36,7 +39,10 @@ FIRST_VERSION_WITH_IDS = 13
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
+MAX_AT_ONCE = 500
+"""Partitions of a request that are appended in one turn of the event loop: a few milliseconds."""
 _LOW_ATTRIBUTES_BYTE = 22
+_Postponed: TypeAlias = tuple[TopicProduceData, PartitionProduceData, TopicProduceResponse]
 _PASSES_SOON = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 
 
@@ -47,12 +53,12 @@ class _PendingAcks:
     is durable at once could send the response before a later one has even been written.
     """
 
-    __slots__ = ("_left", "_response", "answer")
+    __slots__ = ("_left", "answer", "response")
 
     def __init__(self, response: ProduceResponse) -> None:
         self.answer: asyncio.Future[ProduceResponse] | None = None
         """Created only if a partition is not durable at once."""
-        self._response = response
+        self.response = response
         self._left = 1
 
     def add(
@@ -66,7 +72,7 @@ class _PendingAcks:
     def remove(self) -> None:
         self._left -= 1
         if not self._left and self.answer is not None and not self.answer.done():
-            self.answer.set_result(self._response)
+            self.answer.set_result(self.response)
 
 
 class _AckOnDurable:
@@ -94,13 +100,23 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     response = ProduceResponse()
     pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
+    partitions = 0
+    later: list[_Postponed] = []
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
         response.responses.append(answer)
+        partitions += len(topic_data.partition_data)
         for data in topic_data.partition_data:
-            answer.partition_responses.append(
-                _append(request, topic_data, data, context, now_ms, pending)
-            )
+            if not later and partitions <= MAX_AT_ONCE:
+                try:
+                    one = _append(request, topic_data, data, context, now_ms, pending)
+                    answer.partition_responses.append(one)
+                    continue
+                except LongValidation:
+                    pass  # everything after it is postponed too, to keep the order
+            later.append((topic_data, data, answer))
+    if later:
+        return _append_later(request, later, context, pending)
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
@@ -110,6 +126,50 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     return response if pending.answer.done() else pending.answer
 
 
+async def _append_later(
+    request: ProduceRequest,
+    postponed: list[_Postponed],
+    context: Context,
+    pending: _PendingAcks,
+) -> ProduceResponse | None:
+    """Append what takes long, in slices. The connection waits with its next requests."""
+    pause = context.long_work.pauses()
+    for topic_data, data, answer in postponed:
+        await pause()
+        now_ms = context.broker.clock.now_ms()
+        try:
+            one = _append(request, topic_data, data, context, now_ms, pending)
+        except LongValidation:
+            one = await _append_long(request, topic_data, data, context, pending)
+        answer.partition_responses.append(one)
+    if request.acks == ACKS_NONE:
+        _close_on_error(pending.response)
+        return None
+    if pending.answer is None:
+        return pending.response
+    pending.remove()
+    return await pending.answer
+
+
+async def _append_long(
+    request: ProduceRequest,
+    topic_data: TopicProduceData,
+    data: PartitionProduceData,
+    context: Context,
+    pending: _PendingAcks,
+) -> PartitionProduceResponse:
+    """Validate a batch in slices, then append it. Only then is it admitted to its transaction, which
+    may have ended meanwhile."""
+    clock = context.broker.clock
+    try:
+        partition = _topic(topic_data, context).partition(data.index)
+        records = _checked_records(request, data, context.version)
+        validated = await context.long_work.run(partition.validation_steps(records, clock.now_ms()))
+    except ApiError as error:
+        return _refused(data.index, error)
+    return _append(request, topic_data, data, context, clock.now_ms(), pending, validated)
+
+
 def _append(
     request: ProduceRequest,
     topic_data: TopicProduceData,
@@ -117,28 +177,24 @@ def _append(
     context: Context,
     now_ms: int,
     pending: _PendingAcks,
+    validated: Validated | None = None,
 ) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    """Append a batch; LongValidation unless that is done at once, or `validated` already."""
     try:
         partition = _topic(topic_data, context).partition(data.index)
         records = _checked_records(request, data, context.version)
         transactional = records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT
         if transactional:
             _admit(request, partition, records, context)
-        appended = partition.append(records, now_ms)
+        appended = partition.append(records, now_ms, at_once=False, validated=validated)
     except ApiError as error:
-        answer.error_code = error.code
-        answer.error_message = error.message
-        answer.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
-            for index in error.records
-        ]
-        return answer
+        return _refused(data.index, error)
     except DirectoryOffline as error:
         context.broker.storage_failed(error)
-        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-        return answer
-    answer.base_offset = appended.base_offset
+        return PartitionProduceResponse(
+            index=data.index, base_offset=-1, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+        )
+    answer = PartitionProduceResponse(index=data.index, base_offset=appended.base_offset)
     answer.log_append_time_ms = appended.append_time_ms
     answer.log_start_offset = appended.start_offset
     if request.acks != ACKS_NONE and not partition.is_durable(appended):
@@ -146,6 +202,19 @@ def _append(
     if transactional:
         _wait_for_transaction(request, answer, context, pending)
     return answer
+
+
+def _refused(index: int, error: ApiError) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        base_offset=-1,
+        error_code=error.code,
+        error_message=error.message,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=error.message)
+            for at in error.records
+        ],
+    )
 
 
 def _admit(

@@ -7,7 +7,8 @@ Behaviour: the special timestamps are latest (-1), earliest (-2), the record wit
 from collections import Counter
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.storage.log import Log
 from strom.storage.log_reading import FoundOffset
 from strom.wire.kafka.messages.k02_list_offsets import (
@@ -37,27 +38,25 @@ NOTHING = FoundOffset(-1, -1, -1)
 
 
 @handler(ListOffsetsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
-def list_offsets(request: ListOffsetsRequest, context: Context) -> Outcome:
+def list_offsets(request: ListOffsetsRequest, context: Context) -> Steps[ListOffsetsResponse]:
     committed_only = request.isolation_level == READ_COMMITTED
     times = Counter(
         (topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     )
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _find(topic.name, partition, committed_only, context)
-                    if times[topic.name, partition.partition_index] == 1
-                    else _asked_twice(partition)
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answer = ListOffsetsTopicResponse(name=topic.name)
+        response.topics.append(answer)
+        for partition in topic.partitions:
+            if times[topic.name, partition.partition_index] == 1:
+                found = yield from _find(topic.name, partition, committed_only, context)
+            else:
+                found = _asked_twice(partition)
+            answer.partitions.append(found)
+            yield None
+    return response
 
 
 def _asked_twice(wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
@@ -68,14 +67,16 @@ def _asked_twice(wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
 
 def _find(
     topic: str, wanted: ListOffsetsPartition, committed_only: bool, context: Context
-) -> ListOffsetsPartitionResponse:
+) -> Steps[ListOffsetsPartitionResponse]:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
     try:
         partition = context.broker.topic(topic).partition(wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
         if context.version < FIRST_VERSIONS.get(wanted.timestamp, 0):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        found = _look_up(partition.log, wanted.timestamp, partition.leader_epoch, committed_only)
+        found = yield from _look_up(
+            partition.log, wanted.timestamp, partition.leader_epoch, committed_only
+        )
     except ApiError as error:
         answer.error_code = error.code
         return answer
@@ -85,7 +86,9 @@ def _find(
     return answer
 
 
-def _look_up(log: Log, timestamp: int, leader_epoch: int, committed_only: bool) -> FoundOffset:
+def _look_up(
+    log: Log, timestamp: int, leader_epoch: int, committed_only: bool
+) -> Steps[FoundOffset]:
     end = log.last_stable_offset if committed_only else log.high_watermark
     if timestamp == LATEST:
         return FoundOffset(end, -1, leader_epoch)
@@ -95,9 +98,8 @@ def _look_up(log: Log, timestamp: int, leader_epoch: int, committed_only: bool) 
         return NOTHING
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    found = (
-        log.reader.find_max_timestamp()
-        if timestamp == MAX_TIMESTAMP
-        else log.reader.find_timestamp(timestamp)
-    )
+    if timestamp == MAX_TIMESTAMP:
+        found = yield from log.reader.find_max_timestamp()
+    else:
+        found = yield from log.reader.find_timestamp(timestamp)
     return found if found is not None and found.offset < end else NOTHING

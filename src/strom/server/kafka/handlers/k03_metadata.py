@@ -7,6 +7,7 @@ allow it, and is ready in the same response. Versions: 0 an empty list means all
 
 from strom.broker.partition import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps
 from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
 from strom.server.kafka.api import (
     CLUSTER_OPERATIONS,
@@ -29,6 +30,7 @@ from strom.wire.kafka.messages.k03_metadata import (
 from strom.wire.kafka.schema import NO_UUID
 
 FIRST_VERSION_BY_ID = 12
+PARTITIONS_PER_STEP = 100
 
 
 @handler(
@@ -43,7 +45,7 @@ def metadata(request: MetadataRequest, context: Context) -> Outcome:
     missing = _to_create(request, context)
     if missing:
         return _create_and_answer(missing, request, context)
-    return _respond(request, context)
+    return _respond(request, context, {})
 
 
 def _is_by_id(topic: MetadataRequestTopic) -> bool:
@@ -90,19 +92,24 @@ async def _create_and_answer(
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 failed[name] = error.code
-    return _respond(request, context, failed)
+    return await context.long_work.run(_respond(request, context, failed))
 
 
 def _respond(
-    request: MetadataRequest, context: Context, failed: dict[str, ErrorCode] | None = None
-) -> MetadataResponse:
+    request: MetadataRequest, context: Context, failed: dict[str, ErrorCode]
+) -> Steps[MetadataResponse]:
     endpoint = context.services.endpoint
+    topics: list[MetadataResponseTopic] = []
     everything = request.topics is None or (context.version == 0 and not request.topics)
     if everything:
-        topics = [_topic(hosted, request, context) for hosted in context.broker.topics()]
+        for hosted in tuple(context.broker.topics()):
+            topics.append((yield from _topic(hosted, request, context)))
+            yield None
     else:
         asked = {(topic.name, topic.topic_id): topic for topic in request.topics or []}
-        topics = [_asked(topic, request, context, failed or {}) for topic in asked.values()]
+        for topic in asked.values():
+            topics.append((yield from _asked(topic, request, context, failed)))
+            yield None
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
@@ -121,7 +128,7 @@ def _asked(
     request: MetadataRequest,
     context: Context,
     failed: dict[str, ErrorCode],
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
     by_id = asked.topic_id != NO_UUID
     try:
         if by_id:
@@ -136,18 +143,21 @@ def _asked(
         return MetadataResponseTopic(
             error_code=error.code, name=asked.name, topic_id=asked.topic_id
         )
-    return _topic(hosted, request, context)
+    return (yield from _topic(hosted, request, context))
 
 
 def _topic(
     hosted: HostedTopic, request: MetadataRequest, context: Context
-) -> MetadataResponseTopic:
+) -> Steps[MetadataResponseTopic]:
     node = context.services.endpoint.node_id
     answer = MetadataResponseTopic(
         name=hosted.topic.name,
         topic_id=hosted.topic.id.bytes,
         is_internal=is_internal(hosted.topic.name),
-        partitions=[
+    )
+    for index, partition in enumerate(tuple(hosted.partitions)):
+        offline = bool(partition.log.quarantined)
+        answer.partitions.append(
             MetadataResponsePartition(
                 error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
                 partition_index=index,
@@ -157,10 +167,9 @@ def _topic(
                 isr_nodes=[node],
                 offline_replicas=[node] if offline else [],
             )
-            for index, partition in enumerate(hosted.partitions)
-            for offline in (bool(partition.log.quarantined),)
-        ],
-    )
+        )
+        if index % PARTITIONS_PER_STEP == PARTITIONS_PER_STEP - 1:
+            yield None
     if request.include_topic_authorized_operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS
     return answer

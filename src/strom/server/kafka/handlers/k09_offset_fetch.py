@@ -71,12 +71,14 @@ async def _fetch(
         if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
             topics = []
     answer = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
+    pause = context.long_work.pauses()
     for topic in _everything(committed) if topics is None else topics:
         found = _topic(topic, committed, context, code)
         if found is not None:
             answer.topics.append(found)
-    if require_stable and pending:
-        _hide_unstable(answer, pending)
+            if require_stable and pending:
+                _hide_unstable(found, pending)
+        await pause()
     return answer
 
 
@@ -88,21 +90,22 @@ def _look(
     return dict(groups.committed(group)), groups.pending(group)
 
 
-def _hide_unstable(answer: OffsetFetchResponseGroup, pending: frozenset[TopicPartition]) -> None:
-    for topic in answer.topics:
-        for one in topic.partitions:
-            if TopicPartition(topic.name, one.partition_index) in pending:
-                one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
-                one.committed_offset, one.metadata = NOTHING.offset, NOTHING.metadata
-                one.committed_leader_epoch = NOTHING.leader_epoch
+def _hide_unstable(topic: OffsetFetchResponseTopics, pending: frozenset[TopicPartition]) -> None:
+    for one in topic.partitions:
+        if TopicPartition(topic.name, one.partition_index) in pending:
+            one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+            one.committed_offset, one.metadata = NOTHING.offset, NOTHING.metadata
+            one.committed_leader_epoch = NOTHING.leader_epoch
 
 
 def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
     topics: dict[str, OffsetFetchRequestTopics] = {}
-    for name, index in sorted(committed):
-        topic = topics.setdefault(name, OffsetFetchRequestTopics(name=name))
+    for name, index in committed:
+        topic = topics.get(name) or topics.setdefault(name, OffsetFetchRequestTopics(name=name))
         topic.partition_indexes.append(index)
-    return list(topics.values())
+    for topic in topics.values():
+        topic.partition_indexes.sort()
+    return [topics[name] for name in sorted(topics)]
 
 
 def _topic(

@@ -23,7 +23,11 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 async def describe_groups(
     request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
-    groups = [await _describe(name, context) for name in request.groups]
+    groups = []
+    pause = context.long_work.pauses()
+    for name in request.groups:
+        groups.append(await _describe(name, context))
+        await pause()
     if request.include_authorized_operations:
         for group in groups:
             group.authorized_operations = GROUP_OPERATIONS

@@ -1,7 +1,8 @@
 """OffsetForLeaderEpoch, api key 23: the end of a leader epoch, to detect truncation (KIP-320)."""
 
 from strom.model.errors import ApiError
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -12,16 +13,17 @@ from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
 
 
 @handler(OffsetForLeaderEpochRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
-def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, context: Context) -> Outcome:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end(topic.topic, wanted, context) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: Context
+) -> Steps[OffsetForLeaderEpochResponse]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        answer = OffsetForLeaderTopicResult(topic=topic.topic)
+        response.topics.append(answer)
+        for wanted in topic.partitions:
+            answer.partitions.append(_end(topic.topic, wanted, context))
+            yield None
+    return response
 
 
 def _end(topic: str, wanted: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:

@@ -8,8 +8,9 @@ from strom.broker.configs import (
     describe_topic,
 )
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps
 from strom.model.topics import check_topic_name
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k32_describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -26,12 +27,16 @@ from strom.wire.kafka.messages.k32_describe_configs import (
     Needs(Operation.DESCRIBE_CONFIGS, Resource.GROUP),
     Needs(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
 )
-def describe_configs(request: DescribeConfigsRequest, context: Context) -> Outcome:
+def describe_configs(
+    request: DescribeConfigsRequest, context: Context
+) -> Steps[DescribeConfigsResponse]:
     # Each only once: otherwise a small request could have a huge response.
     resources = {(each.resource_type, each.resource_name): each for each in request.resources}
-    return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) for resource in resources.values()]
-    )
+    response = DescribeConfigsResponse()
+    for resource in resources.values():
+        response.results.append(_describe(resource, request, context))
+        yield None
+    return response
 
 
 def _describe(

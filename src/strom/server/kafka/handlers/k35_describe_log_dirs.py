@@ -2,7 +2,8 @@
 
 from strom.broker.partition import HostedTopic
 from strom.model.errors import ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k35_describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -13,7 +14,9 @@ from strom.wire.kafka.messages.k35_describe_log_dirs import (
 
 
 @handler(DescribeLogDirsRequest, Needs(Operation.DESCRIBE, Resource.CLUSTER))
-def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> Outcome:
+def describe_log_dirs(
+    request: DescribeLogDirsRequest, context: Context
+) -> Steps[DescribeLogDirsResponse]:
     """The only data directory, with the requested topics or all."""
     directory = context.broker.directory
     if directory.offline is not None:
@@ -22,33 +25,40 @@ def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> Outc
         )
         return DescribeLogDirsResponse(results=[result])
     total, usable = directory.space()
+    topics = yield from _topics(request, context)
     result = DescribeLogDirsResult(
         log_dir=directory.path,
-        topics=_topics(request, context),
+        topics=topics,
         total_bytes=total,
         usable_bytes=usable,
     )
     return DescribeLogDirsResponse(results=[result])
 
 
-def _topics(request: DescribeLogDirsRequest, context: Context) -> list[DescribeLogDirsTopic]:
+def _topics(request: DescribeLogDirsRequest, context: Context) -> Steps[list[DescribeLogDirsTopic]]:
+    wanted: list[tuple[HostedTopic | None, set[int] | None]]
     if request.topics is None:
-        return [_topic(hosted, None) for hosted in context.broker.topics()]
-    return [
-        _topic(hosted, wanted.partitions)
-        for wanted in request.topics
-        if (hosted := context.broker.find_topic(wanted.topic)) is not None
-    ]
+        wanted = [(hosted, None) for hosted in context.broker.topics()]
+    else:
+        find = context.broker.find_topic
+        wanted = [(find(topic.topic), set(topic.partitions)) for topic in request.topics]
+    topics = []
+    for hosted, indexes in wanted:
+        yield None
+        if hosted is not None:
+            topics.append((yield from _topic(hosted, indexes)))
+    return topics
 
 
-def _topic(hosted: HostedTopic, wanted: list[int] | None) -> DescribeLogDirsTopic:
-    return DescribeLogDirsTopic(
-        name=hosted.topic.name,
-        partitions=[
-            DescribeLogDirsPartition(
-                partition_index=index, partition_size=partition.log.size_bytes, offset_lag=0
+def _topic(hosted: HostedTopic, wanted: set[int] | None) -> Steps[DescribeLogDirsTopic]:
+    answer = DescribeLogDirsTopic(name=hosted.topic.name)
+    for index, partition in enumerate(tuple(hosted.partitions)):
+        yield None
+        if wanted is None or index in wanted:
+            size_bytes = partition.log.size_bytes
+            answer.partitions.append(
+                DescribeLogDirsPartition(
+                    partition_index=index, partition_size=size_bytes, offset_lag=0
+                )
             )
-            for index, partition in enumerate(hosted.partitions)
-            if wanted is None or index in wanted
-        ],
-    )
+    return answer

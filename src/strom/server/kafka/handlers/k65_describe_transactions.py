@@ -2,7 +2,8 @@
 
 from strom.coordination.transactions.records import TransactionMetadata
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -12,10 +13,14 @@ from strom.wire.kafka.messages.k65_describe_transactions import (
 
 
 @handler(DescribeTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
-def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> Outcome:
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(name, context) for name in request.transactional_ids]
-    )
+def describe_transactions(
+    request: DescribeTransactionsRequest, context: Context
+) -> Steps[DescribeTransactionsResponse]:
+    response = DescribeTransactionsResponse()
+    for name in request.transactional_ids:
+        response.transaction_states.append(_describe(name, context))
+        yield None
+    return response
 
 
 def _describe(name: str, context: Context) -> TransactionState:

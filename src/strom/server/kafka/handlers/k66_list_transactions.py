@@ -9,7 +9,8 @@ from strom.coordination.groups.consumer.topic_pattern import TopicPattern
 from strom.coordination.transactions.records import TransactionMetadata
 from strom.coordination.transactions.states import TransactionState as State
 from strom.model.errors import ApiError
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k66_list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
@@ -21,7 +22,9 @@ NEVER_HERE = frozenset({"Dead", "PrepareEpochFence"})
 
 
 @handler(ListTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
-def list_transactions(request: ListTransactionsRequest, context: Context) -> Outcome:
+def list_transactions(
+    request: ListTransactionsRequest, context: Context
+) -> Steps[ListTransactionsResponse]:
     """The transactions that match all given filters."""
     known_states = {state.value for state in State} | NEVER_HERE
     known = list(context.transactions.look().transactions())
@@ -33,18 +36,20 @@ def list_transactions(request: ListTransactionsRequest, context: Context) -> Out
             return ListTransactionsResponse(error_code=error.code)
         known = [one for one in known if one.transactional_id in matching]
     now_ms = context.broker.clock.now_ms()
-    return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in known_states],
-        transaction_states=[
-            TransactionState(
-                transactional_id=one.transactional_id,
-                producer_id=one.producer_id,
-                transaction_state=one.state.value,
-            )
-            for one in known
-            if _passes(one, request, now_ms)
-        ],
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in known_states]
     )
+    for one in known:
+        yield None
+        if _passes(one, request, now_ms):
+            response.transaction_states.append(
+                TransactionState(
+                    transactional_id=one.transactional_id,
+                    producer_id=one.producer_id,
+                    transaction_state=one.state.value,
+                )
+            )
+    return response
 
 
 def _passes(one: TransactionMetadata, request: ListTransactionsRequest, now_ms: int) -> bool:

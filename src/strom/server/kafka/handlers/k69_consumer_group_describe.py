@@ -31,7 +31,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse:
-    groups = [await _describe(name, context) for name in request.group_ids]
+    groups = []
+    pause = context.long_work.pauses()
+    for name in request.group_ids:
+        groups.append(await _describe(name, context))
+        await pause()
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

@@ -6,13 +6,13 @@ next page. Topics are ordered by name.
 
 from strom.broker.partition import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps
 from strom.model.topics import check_topic_name, is_internal
 from strom.server.kafka.api import (
     TOPIC_OPERATIONS,
     Context,
     Needs,
     Operation,
-    Outcome,
     Resource,
     handler,
 )
@@ -28,13 +28,16 @@ MAX_PARTITIONS_IN_ANSWER = 2000
 
 
 @handler(DescribeTopicPartitionsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
-def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: Context) -> Outcome:
+def describe_topic_partitions(
+    request: DescribeTopicPartitionsRequest, context: Context
+) -> Steps[DescribeTopicPartitionsResponse]:
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_IN_ANSWER))
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor
     if cursor and not _is_valid(cursor, request):
         return _refused(request)
     for name in _names(request, context):
+        yield None
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if room <= 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)

@@ -20,7 +20,11 @@ from strom.wire.kafka.messages.k77_share_group_describe import (
 async def share_group_describe(
     request: ShareGroupDescribeRequest, context: Context
 ) -> ShareGroupDescribeResponse:
-    groups = [await _describe(name, context) for name in dict.fromkeys(request.group_ids)]
+    groups = []
+    pause = context.long_work.pauses()
+    for name in dict.fromkeys(request.group_ids):
+        groups.append(await _describe(name, context))
+        await pause()
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

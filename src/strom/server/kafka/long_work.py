@@ -1,0 +1,92 @@
+"""Runs the long work of requests in slices, so that no request keeps the others waiting.
+
+Each turn of the event loop does one slice, of one request after another.
+"""
+
+import asyncio
+from time import perf_counter
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from strom.model.steps import Offload, Steps
+
+T = TypeVar("T")
+
+SLICE_SECONDS = 0.003
+"""How long work occupies the event loop at a time."""
+MAX_UNPACKED = 2
+"""Requests that hold decompressed records at a time: each may need 64 MiB."""
+
+
+class StepsDone(NamedTuple, Generic[T]):
+    """The work is done."""
+
+    result: T
+
+
+def run_slice(steps: Steps[T], sent: Any = None) -> StepsDone[T] | Offload | None:
+    """Do steps until the slice is over (None), the work is done, or a function is to be run aside.
+
+    `sent` is the result of that function, for the next call. At least one step is done.
+    """
+    until = perf_counter() + SLICE_SECONDS
+    try:
+        aside = steps.send(sent)
+        while aside is None and perf_counter() < until:
+            aside = next(steps)
+    except StopIteration as done:
+        return StepsDone(done.value)
+    return aside
+
+
+class LongWork:
+    """The long work in progress of all requests."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Lock()  # the one that has waited longest is next
+        self._unpacked = asyncio.Semaphore(MAX_UNPACKED)
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Do the work; what fits into one slice is done without waiting for other requests."""
+        paused = run_slice(steps)
+        return paused.result if isinstance(paused, StepsDone) else await self.finish(steps, paused)
+
+    async def finish(self, steps: Steps[T], paused: Offload | None) -> T:
+        """Do the rest of work whose first slice returned `paused`."""
+        sent: Any = None
+        holds_records = False
+        try:
+            while True:
+                if paused is not None:
+                    if not holds_records:
+                        await self._unpacked.acquire()
+                        holds_records = True
+                    sent = await asyncio.get_running_loop().run_in_executor(None, paused)
+                async with self._turns:
+                    await asyncio.sleep(0)
+                    result = run_slice(steps, sent)
+                if isinstance(result, StepsDone):
+                    ended: T = result.result
+                    return ended
+                paused, sent = result, None
+        finally:
+            steps.close()
+            if holds_records:
+                self._unpacked.release()
+
+    def pauses(self) -> "Pauses":
+        """For a coroutine that does many small things without waiting for anything."""
+        return Pauses(self._turns)
+
+
+class Pauses:
+    """Calling it after each small piece of work lets the event loop do other work when it is time."""
+
+    def __init__(self, turns: asyncio.Lock) -> None:
+        self._turns = turns
+        self._until = perf_counter() + SLICE_SECONDS
+
+    async def __call__(self) -> None:
+        if perf_counter() >= self._until:
+            async with self._turns:
+                await asyncio.sleep(0)
+            self._until = perf_counter() + SLICE_SECONDS
