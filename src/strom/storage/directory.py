@@ -6,11 +6,13 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import TopicPartition
+from strom.model.topics import TopicPartition, holds_state
 from strom.storage.checksummed import decode_lines, encode_lines
+from strom.storage.damage import WHAT_TO_DO
 from strom.storage.disk import Disk
 from strom.storage.files import (
     FileSystem,
@@ -28,6 +30,7 @@ from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import LogSegment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import SnapshotFiles
+from strom.storage.start_offset import write_start
 from strom.supervision.file_lock import LockHeld
 
 logger = logging.getLogger(__name__)
@@ -39,8 +42,16 @@ CLEAN_STOP_FILE = "clean-stop"
 PARTITION_FILE = "partition.metadata"
 FORMAT_VERSION = 1
 
+_PARTITION_FOLDER = re.compile(r"-[0-9]+$")
 _DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
 _OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
+
+
+class CleanStop(NamedTuple):
+    """The quarantined partitions, and the base offsets of all segments of the others."""
+
+    suspects: frozenset[str]
+    bases: dict[str, list[int]]
 
 
 class DataDirectory:
@@ -53,16 +64,15 @@ class DataDirectory:
         lock: Lock,
         cluster_id: str,
         *,
-        was_clean: bool,
-        suspects: frozenset[str],
+        clean_stop: "CleanStop | None",
         now_ms: int,
     ) -> None:
         self.path = path
         self.cluster_id = cluster_id
-        self.was_clean = was_clean
+        self.was_clean = clean_stop is not None
         self._disk = disk
         self._lock = lock
-        self._suspects = suspects
+        self._stored = clean_stop or CleanStop(frozenset(), {})
         self._now_ms = now_ms
         self._points = self._read_checkpoint()
 
@@ -84,15 +94,14 @@ class DataDirectory:
             raise _cannot_use(path, error) from error
         try:
             cluster_id = _identify(files, path, node_id)
-            was_clean, suspects = _take_clean_stop(files, path)
+            clean_stop = _take_clean_stop(files, path)
             _remove_deleted_folders(files, path)
             return cls(
                 Disk(files, path),
                 path,
                 lock,
                 cluster_id,
-                was_clean=was_clean,
-                suspects=suspects,
+                clean_stop=clean_stop,
                 now_ms=now_ms,
             )
         except OSError as error:
@@ -154,6 +163,7 @@ class DataDirectory:
             metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
             segment = LogSegment(self._disk, folder, 0, created_ms=self._now_ms)
             files.open(segment.log_path, create=True).close()
+            write_start(files, folder, 0)
             replace_file(files, folder, PARTITION_FILE, metadata.encode())
             files.sync_directory(self.path)
         state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
@@ -175,13 +185,22 @@ class DataDirectory:
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
         recovery = Recovery(
-            self._disk, folder, settings, point, leader_epoch=leader_epoch, now_ms=self._now_ms
+            self._disk,
+            folder,
+            settings,
+            point,
+            leader_epoch=leader_epoch,
+            now_ms=self._now_ms,
+            tolerates_damage=not holds_state(partition.topic),
         )
         try:
             reason = self._identity_problem(partition, topic_id)
             if reason is not None:
                 return self._quarantined(partition, topic_id, settings, reason)
-            state = recovery.open(clean=self.was_clean and str(partition) not in self._suspects)
+            state = recovery.open(
+                clean=self.was_clean and str(partition) not in self._stored.suspects,
+                stored_bases=self._stored.bases.get(str(partition), ()),
+            )
         except ApiError as error:
             raise _short_of(folder, error.message.rstrip(".")) from error
         except OSError as error:
@@ -196,7 +215,9 @@ class DataDirectory:
     def _quarantined(
         self, partition: TopicPartition, topic_id: uuid.UUID, settings: TopicSettings, reason: str
     ) -> Log:
-        logger.error("%s is quarantined, nothing in it was changed: %s", partition, reason)
+        logger.error(
+            "%s is quarantined, nothing in it was changed: %s. %s", partition, reason, WHAT_TO_DO
+        )
         folder = self.folder(partition)
         return Log(self._disk, folder, partition, topic_id, settings, None, quarantined=reason)
 
@@ -253,6 +274,10 @@ class DataDirectory:
                 files.remove_tree(doomed)
 
         return free_space
+
+    def partition_folders(self) -> list[str]:
+        """The names of all folders that hold a partition."""
+        return list_partition_folders(self._disk.files, self.path)
 
     def strays(self, known: set[TopicPartition]) -> list[str]:
         """Folders that belong to no known partition. They are reported, never deleted."""
@@ -332,9 +357,18 @@ class DataDirectory:
         for log in logs:
             log.close()
         self.checkpoint(logs)
-        suspects = [str(log.partition) for log in logs if log.quarantined is not None]
+        lines = [" ".join(map(str, [log.partition, *log.base_offsets])) for log in logs]
         with self._disk.writing():
-            replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
+            replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(lines))
+
+
+def list_partition_folders(files: FileSystem, path: str) -> list[str]:
+    """The names of the folders in a data directory that hold a partition."""
+    return [
+        name
+        for name in files.list(path)
+        if _PARTITION_FOLDER.search(name) and files.exists(f"{path}/{name}/{PARTITION_FILE}")
+    ]
 
 
 def _check_not_foreign(files: FileSystem, path: str) -> None:
@@ -379,19 +413,20 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
     return cluster_id
 
 
-def _take_clean_stop(files: FileSystem, path: str) -> tuple[bool, frozenset[str]]:
-    """Whether the last stop was clean, and the quarantined partitions; removes the marker."""
+def _take_clean_stop(files: FileSystem, path: str) -> CleanStop | None:
+    """What a clean stop has stored, None if the last stop was not clean; removes the marker."""
     marker = f"{path}/{CLEAN_STOP_FILE}"
     if not files.exists(marker):
-        return False, frozenset()
+        return None
     try:
-        suspects = frozenset(decode_lines(read_file(files, marker)))
-        was_clean = True
-    except CorruptData:
-        suspects, was_clean = frozenset(), False
+        lines = [line.split() for line in decode_lines(read_file(files, marker))]
+        bases = {name: [int(base) for base in found] for name, *found in lines if found}
+        clean_stop = CleanStop(frozenset(name for name, *found in lines if not found), bases)
+    except (CorruptData, ValueError):
+        clean_stop = None
     files.remove(marker)
     files.sync_directory(path)
-    return was_clean, suspects
+    return clean_stop
 
 
 def _remove_deleted_folders(files: FileSystem, path: str) -> None:

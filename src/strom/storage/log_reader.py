@@ -45,7 +45,8 @@ class LogReader:
         `at_least_one` the first batch is complete even if it exceeds `max_bytes` (KIP-74).
         """
         self._check_readable(offset)
-        with self._guard:
+
+        def read() -> Chunk:
             limit = self._limit(committed_only)
             if offset >= limit.offset:
                 return NOTHING
@@ -53,6 +54,8 @@ class LogReader:
             if not committed_only or not data or not self._has_aborted():
                 return Chunk(data)
             return Chunk(data, self._aborted_in(data, offset))
+
+        return self._guard.run(read)
 
     def read_lazily(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
@@ -64,13 +67,16 @@ class LogReader:
             return LazyChunk(
                 *self.read(offset, most, committed_only=True, at_least_one=at_least_one)
             )
-        with self._guard:
+
+        def read() -> LazyChunk:
             limit = self._limit(committed_only)
             if offset >= limit.offset:
                 return LazyChunk(b"")
             return LazyChunk(
                 read_lazily(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
             )
+
+        return self._guard.run(read)
 
     def headers_from(self, offset: int, *, committed_only: bool = False) -> Iterator[BatchHeader]:
         """The headers of the batches that a read from an offset can return, all of one segment."""
@@ -82,27 +88,33 @@ class LogReader:
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
         self._guard.check()
-        with self._guard:
-            return list(aborted_between(self._state, start, end)) if self._has_aborted() else []
+        return self._guard.run(
+            lambda: list(aborted_between(self._state, start, end)) if self._has_aborted() else []
+        )
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
         """How many bytes a read from an offset can return, counted up to a limit."""
         self._guard.check()
-        with self._guard:
+
+        def count() -> int:
             end = self._limit(committed_only)
             return count_bytes(self._state, offset, end, limit) if offset < end.offset else 0
+
+        return self._guard.run(count)
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record with this or a later timestamp."""
         self._guard.check()
-        with self._guard:
-            return find_time(self._state, timestamp_ms, self._limit(committed_only=False))
+        return self._guard.run(
+            lambda: find_time(self._state, timestamp_ms, self._limit(committed_only=False))
+        )
 
     def find_max_timestamp(self) -> FoundOffset | None:
         """The first record with the largest timestamp."""
         self._guard.check()
-        with self._guard:
-            return find_largest_time(self._state, self._limit(committed_only=False))
+        return self._guard.run(
+            lambda: find_largest_time(self._state, self._limit(committed_only=False))
+        )
 
     def _check_readable(self, offset: int) -> None:
         self._guard.check()
@@ -139,5 +151,4 @@ class LogReader:
         if stable == watermark.offset:
             return watermark
         segment = state.segments.since(stable)[0]
-        span = segment.locate(stable)
-        return Limit(stable, span.position if span else segment.size_bytes)
+        return Limit(stable, segment.position_from(stable))

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData, MalformedRecords
-from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.region import Region
 from strom.storage.replay import rebuild_aborted
-from strom.storage.segment import BatchSpan, LogSegment
+from strom.storage.segment import BatchSpan, DamagedSegment, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
 from strom.wire.kafka.records import read_records
@@ -90,7 +89,7 @@ def headers_from(state: LogState, offset: int, limit: Limit) -> Iterator[BatchHe
     found = _find(state, offset, limit)
     if found is not None:
         segment, first = found
-        for _, header in segment.headers(first.position, limit.position_in(segment)):
+        for _, header in segment.headers(first.position, _readable_end(segment, first, limit)):
             yield header
 
 
@@ -100,7 +99,8 @@ def _find(state: LogState, offset: int, limit: Limit) -> tuple[LogSegment, Batch
     while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
         span = segment.locate(offset)
         if (span is None or span.base_offset > offset) and not _may_jump(state, segment, offset):
-            raise DamagedBatch(0, f"{segment.log_path} does not hold offset {offset}")
+            position = segment.size_bytes if span is None else span.position
+            raise DamagedSegment(segment, position, f"does not hold offset {offset}")
         if span is not None and span.base_offset < limit.offset:
             return segment, span
         place += 1
@@ -116,14 +116,17 @@ def _length(
     segment: LogSegment, first: BatchSpan, max_bytes: int, limit: Limit, at_least_one: bool
 ) -> int:
     """How many bytes to read from a batch on; 0 if the batch itself exceeds `max_bytes`."""
-    available = limit.position_in(segment) - first.position
+    available = _readable_end(segment, first, limit) - first.position
     if first.size_bytes > available:
-        raise DamagedBatch(
-            first.position, f"{segment.log_path} has a batch that exceeds the segment"
-        )
+        raise DamagedSegment(segment, first.position, "has a batch that exceeds the segment")
     if first.size_bytes > max_bytes and not at_least_one:
         return 0
     return min(available, max(max_bytes, first.size_bytes))
+
+
+def _readable_end(segment: LogSegment, first: BatchSpan, limit: Limit) -> int:
+    """The end of the readable bytes from a batch on; a chunk must not extend into damage."""
+    return min([limit.position_in(segment), *segment.damage_after(first.position)])
 
 
 def _read(state: LogState, segment: LogSegment, first: BatchSpan, length: int) -> bytes:
@@ -136,20 +139,36 @@ def _read(state: LogState, segment: LogSegment, first: BatchSpan, length: int) -
 def _check(state: LogState, segment: LogSegment, first: BatchSpan, data: bytes) -> None:
     expected = first.base_offset
     end = 0
-    for at, header in headers(data):
-        position = first.position + at
-        gap = header.base_offset - expected
-        if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid offset")
-        if header.magic != MAGIC or not has_valid_checksum(data, at, header):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
-        if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
-            raise DamagedBatch(
-                position, f"{segment.log_path} has a batch with an invalid leader epoch"
-            )
-        expected = header.next_offset
-        end = at + header.size_bytes
+    try:
+        for at, header in headers(data):
+            problem = _problem(state, segment, expected, data, at, header)
+            if problem is not None:
+                raise DamagedSegment(segment, first.position + at, f"has a batch with {problem}")
+            expected = header.next_offset
+            end = at + header.size_bytes
+    except DamagedSegment:
+        raise
+    except CorruptData as damage:
+        raise DamagedSegment(segment, first.position + end, f"is damaged: {damage}") from damage
     segment.note_checked(first.position, first.position + end)
+
+
+def _problem(
+    state: LogState,
+    segment: LogSegment,
+    expected: int,
+    data: bytes,
+    at: int,
+    header: BatchHeader,
+) -> str | None:
+    gap = header.base_offset - expected
+    if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
+        return "an invalid offset"
+    if header.magic != MAGIC or not has_valid_checksum(data, at, header):
+        return "an invalid checksum"
+    if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
+        return "an invalid leader epoch"
+    return None
 
 
 def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int:
@@ -203,8 +222,14 @@ def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | No
 def find_largest_time(state: LogState, limit: Limit) -> FoundOffset | None:
     """The first record with the largest timestamp."""
     segments = state.segments.since(state.start_offset)
-    largest = max(segment.largest_timestamp for segment in segments)
+    largest = max(_largest_intact(segment) for segment in segments)
     return None if largest == NO_TIMESTAMP else find_time(state, largest, limit)
+
+
+def _largest_intact(segment: LogSegment) -> int:
+    if not segment.damage:
+        return segment.largest_timestamp
+    return max((header.max_timestamp for _, header in segment.headers()), default=NO_TIMESTAMP)
 
 
 def _find_time_in(
@@ -225,6 +250,8 @@ def _position_before(segment: LogSegment, timestamp: int) -> int:
     if entry is None:
         return 0
     offset = segment.base_offset + entry.relative_offset
+    if segment.is_damaged(offset):
+        return segment.position_from(offset)
     span = segment.locate(offset)
     if span is not None and span.base_offset == offset:
         _, header = next(segment.headers(span.position))
@@ -237,16 +264,14 @@ def _position_before(segment: LogSegment, timestamp: int) -> int:
 def _position_of_start(state: LogState, segment: LogSegment) -> int:
     if state.start_offset <= segment.base_offset:
         return 0
-    span = segment.locate(state.start_offset)
-    return span.position if span is not None else segment.size_bytes
+    return segment.position_from(state.start_offset)
 
 
 def _find_in_batch(
     state: LogState, segment: LogSegment, position: int, header: BatchHeader, timestamp: int
 ) -> FoundOffset | None:
     data = segment.read(position, header.size_bytes)
-    if not has_valid_checksum(data, 0, header):
-        raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
+    segment.verify(position, header, data)
     try:
         records = read_records(data, 0, header)
     except MalformedRecords:
