@@ -236,7 +236,7 @@ def test_damage_in_a_transaction_commits_nothing_that_was_aborted(clean, damaged
             assert b"1 COMMIT" in committed(world)
     else:
         assert not clean, "after a clean stop the outcome is on disk"
-        assert "committed or aborted cannot be told" in world.log.quarantined
+        assert "committed or aborted is unknown" in world.log.quarantined
 
 
 def test_damage_within_an_open_transaction_leaves_it_open_after_a_clean_stop():

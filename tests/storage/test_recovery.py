@@ -24,7 +24,7 @@ from tests.storage.world import (
     read_around,
 )
 
-EVERY = [7, pytest.param(1, marks=pytest.mark.soak)]
+EVERY = [23, pytest.param(1, marks=pytest.mark.soak)]
 """Which bits are flipped; in the default run a prime number, so that all kinds of field are met."""
 
 

@@ -1,6 +1,5 @@
 """A data directory: its identity, its partitions, and the recovery point of each."""
 
-import base64
 import json
 import logging
 import re
@@ -13,6 +12,18 @@ from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition, holds_state
 from strom.storage.checksummed import decode_lines, encode_lines
 from strom.storage.damage import WHAT_TO_DO
+from strom.storage.directory_files import (
+    CHECKPOINT_FILE,
+    CLEAN_STOP_FILE,
+    COPIES_FOLDER,
+    IDENTITY_FILE,
+    LOCK_FILE,
+    PARTITION_FILE,
+    encode_id,
+    encode_identity,
+    list_partition_folders,
+    read_points,
+)
 from strom.storage.disk import Disk
 from strom.storage.files import (
     FileSystem,
@@ -35,14 +46,8 @@ from strom.supervision.file_lock import LockHeld
 
 logger = logging.getLogger(__name__)
 
-IDENTITY_FILE = "strom.json"
-LOCK_FILE = ".lock"
-CHECKPOINT_FILE = "checkpoint"
-CLEAN_STOP_FILE = "clean-stop"
-PARTITION_FILE = "partition.metadata"
 FORMAT_VERSION = 1
 
-_PARTITION_FOLDER = re.compile(r"-[0-9]+$")
 _DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
 _OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
 
@@ -160,11 +165,10 @@ class DataDirectory:
                     raise StorageError(f"{folder} holds another log; move it away first")
                 files.remove_tree(folder)  # left by a crash during its creation
             files.make_directory(folder)
-            metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
             segment = LogSegment(self._disk, folder, 0, created_ms=self._now_ms)
             files.open(segment.log_path, create=True).close()
             write_start(files, folder, 0)
-            replace_file(files, folder, PARTITION_FILE, metadata.encode())
+            replace_file(files, folder, PARTITION_FILE, encode_identity(topic_id))
             files.sync_directory(self.path)
         state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
         state.epochs.assign(leader_epoch, 0)
@@ -231,7 +235,7 @@ class DataDirectory:
             if isinstance(error, OSError) and is_temporary(error):
                 raise
             return f"{folder}/{PARTITION_FILE} cannot be read: {error}"
-        if f"topic_id: {_encode_id(topic_id)}" not in text.splitlines():
+        if f"topic_id: {encode_id(topic_id)}" not in text.splitlines():
             return f"{folder} belongs to another topic of that name"
         return None
 
@@ -287,7 +291,7 @@ class DataDirectory:
             name
             for name in files.list(self.path)
             if name not in names
-            and name != "lost+found"
+            and name not in {"lost+found", COPIES_FOLDER}
             and not _DELETED_FOLDER.search(name)
             and files.is_directory(f"{self.path}/{name}")
         ]
@@ -315,15 +319,9 @@ class DataDirectory:
         self._disk.shortage.on_write_succeeded()
 
     def _read_checkpoint(self) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
-        points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
         try:
-            data = read_file(self._disk.files, f"{self.path}/{CHECKPOINT_FILE}")
-            for line in decode_lines(data):
-                partition, topic_id, flushed, start = line.split()
-                points[partition, uuid.UUID(topic_id)] = RecoveryPoint(int(flushed), int(start))
-        except FileNotFoundError:
-            return {}
-        except (CorruptData, ValueError, OSError) as error:
+            return read_points(self._disk.files, self.path)
+        except (CorruptData, OSError) as error:
             if isinstance(error, OSError) and is_temporary(error):
                 # Without recovery points, damage to durable data would be taken for a torn write.
                 raise _short_of(self.path, error.strerror) from error
@@ -332,7 +330,6 @@ class DataDirectory:
             )
             self.was_clean = False
             return {}
-        return points
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove files of deleted and replaced segments that are due. May run on any thread."""
@@ -362,15 +359,6 @@ class DataDirectory:
             replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(lines))
 
 
-def list_partition_folders(files: FileSystem, path: str) -> list[str]:
-    """The names of the folders in a data directory that hold a partition."""
-    return [
-        name
-        for name in files.list(path)
-        if _PARTITION_FOLDER.search(name) and files.exists(f"{path}/{name}/{PARTITION_FILE}")
-    ]
-
-
 def _check_not_foreign(files: FileSystem, path: str) -> None:
     if not files.exists(path):
         return
@@ -388,7 +376,7 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
     """The cluster id from the directory's identity file, which is created if missing."""
     identity_path = f"{path}/{IDENTITY_FILE}"
     if not files.exists(identity_path):
-        cluster_id = _encode_id(uuid.uuid4())
+        cluster_id = encode_id(uuid.uuid4())
         identity = {"format": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
         replace_file(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
         return cluster_id
@@ -447,8 +435,3 @@ def _short_of(path: str, reason: str | None) -> UserError:
         f"cannot open {path}: {reason}. Nothing in it was changed or lost. Free space on its file "
         "system, memory, or open files (`ulimit -n`), then start again."
     )
-
-
-def _encode_id(identifier: uuid.UUID) -> str:
-    """URL-safe base64 of 22 characters, as Kafka writes topic ids."""
-    return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")

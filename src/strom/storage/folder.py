@@ -137,6 +137,23 @@ def read_folder(files: FileSystem, folder: str) -> FolderContents:
     return contents
 
 
+def list_segments(files: FileSystem, folder: str) -> list[tuple[int, str]]:
+    """The base offset and file of every segment, as `complete_interrupted_work` would leave them."""
+    names = files.list(folder)
+    deleted = [offset_of(name, LOG_SUFFIX + DELETED) for name in names]
+    start = max((base for base in deleted if base is not None), default=-1)
+    swaps = {name: swapped for name in names if (swapped := _swap_range(name)) is not None}
+    found = {}
+    for name in names:
+        base = offset_of(name, LOG_SUFFIX)
+        if base is None or any(first <= base < end for first, end in swaps.values()):
+            continue
+        if base > start:
+            found[base] = f"{folder}/{name}"
+    found |= {first: f"{folder}/{name}" for name, (first, _) in swaps.items()}
+    return sorted(found.items())
+
+
 def _remove_orphans(files: FileSystem, folder: str, contents: FolderContents) -> None:
     """Remove indexes without a log file."""
     known = set(contents.bases)

@@ -49,7 +49,7 @@ class RecoveryPoint(NamedTuple):
 def check_complete(
     folder: str, bases: Sequence[int], start: int | None, stored_bases: Sequence[int]
 ) -> None:
-    """CorruptData if segment files are missing, as far as can be told from their names.
+    """CorruptData if segment files are missing, judged by their names.
 
     `start` is the largest offset at which the first one may begin.
     """

@@ -49,8 +49,8 @@ def _check_decided(segment: LogSegment, producers: ProducerStates, damage: Damag
     if producers.first_open_offset is not None:
         raise CorruptData(
             f"{segment.log_path} has a damaged batch at offset {damage.first_offset}, within the "
-            f"transaction that began at offset {producers.first_open_offset}: whether that was "
-            "committed or aborted cannot be told"
+            f"transaction that began at offset {producers.first_open_offset}: whether it was "
+            "committed or aborted is unknown"
         )
 
 
