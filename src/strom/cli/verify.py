@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 def verify(data: Path, repair: bool, as_json: bool) -> int:
     """Check a data directory; salvage damaged partitions.
 
-    Every batch in DATA is compared with its checksum, and missing files are reported. While a broker runs, only what its last checkpoint covers is checked. A repair needs it stopped; the
-    files as they were are kept in DATA/damaged. Exit code 0: all is whole or repaired; 1: damage.
+    Every batch in DATA is compared with its checksum, and missing files are reported. While a broker
+    runs, only what its last checkpoint covers is checked. A repair needs it stopped; the files as they
+    were are kept in DATA/damaged. Exit code 0: all is whole or repaired; 1: damage.
     """
     from strom.storage.directory_check import open_for_check
     from strom.storage.files import DiskFiles
