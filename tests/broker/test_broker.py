@@ -4,7 +4,7 @@ import errno
 import pytest
 
 from strom.broker.fetching import Fetch, FetchLimits, TopicKey, WaitingFetch, WantedPartition
-from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, UserError
 from strom.testing.memory_files import MemoryFiles
 from tests.broker.opened import new_partition, opened, safe, values_in
 
@@ -148,5 +148,68 @@ def test_a_change_of_metadata_that_cannot_be_synced_takes_the_directory_offline(
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert world.broker.settings.num_partitions == 1
             assert len(world.failures) == 1
+
+    run(test())
+
+
+def test_logs_without_the_list_of_topics_are_refused_and_nothing_is_changed():
+    async def test():
+        async with opened() as world:
+            await world.produce(await new_partition(world), b"1")
+        files = world.files
+        files.crash()
+        files.rename("data/__cluster_metadata-0", "data/elsewhere")
+        before = {path: files.peek(path) for path in files.paths("data") if "t-0" in path}
+        for _ in range(2):
+            with pytest.raises(UserError, match=r"__cluster_metadata-0 .* missing, .* such as t-0"):
+                async with opened(files):
+                    pass
+        after = {path: files.peek(path) for path in files.paths("data") if "t-0" in path}
+        assert after == before
+        files.rename("data/elsewhere", "data/__cluster_metadata-0")
+        async with opened(files) as restored:
+            assert values_in(restored.broker.topic("t").partitions[0]) == [b"1"]
+
+    run(test())
+
+
+def test_a_first_start_that_was_interrupted_is_no_reason_to_refuse():
+    async def test():
+        files = MemoryFiles()
+        async with opened(files):
+            pass
+        files.remove_tree("data/__cluster_metadata-0")
+        async with opened(files) as world:
+            await world.produce(await new_partition(world), b"1")
+
+    run(test())
+
+
+def test_a_consumer_gets_an_error_for_a_damaged_batch_and_the_others():
+    async def test():
+        async with opened() as world:
+            partition = await new_partition(world)
+            for value in (b"0", b"1", b"2"):
+                await world.produce(partition, value)
+        files = world.files
+        files.crash()
+        path = "data/t-0/00000000000000000000.log"
+        damaged = bytearray(files.peek(path))
+        damaged[len(damaged) // 2] ^= 1
+        files.poke(path, damaged)
+        async with opened(files) as world:
+            partition = world.broker.topic("t").partitions[0]
+
+            def fetch(offset):
+                wanted = WantedPartition(TopicKey("t", None), 0, offset, 1000)
+                limits = FetchLimits(0, 1, 1000)
+                return Fetch([wanted], limits, lambda _: partition, lambda: 1000).read()[0]
+
+            assert fetch(1).error is ErrorCode.CORRUPT_MESSAGE
+            assert (fetch(0).error, fetch(2).error) == (ErrorCode.NONE, ErrorCode.NONE)
+            assert len(fetch(0).records) == len(fetch(2).records) > 0
+            await world.produce(partition, b"3")
+            assert values_in(partition, 2) == [b"2", b"3"]
+            assert partition.log.quarantined is None
 
     run(test())

@@ -133,7 +133,7 @@ def cut_last_batches() -> None:
     """At every start the log ends a few batches earlier than it did."""
 
     @around(Recovery, "open")
-    def open_cut(original, self, *, clean):
+    def open_cut(original, self, *, clean, **named):
         folder = Path(self._folder)
         if folder.name.startswith(f"{TOPIC}-"):
             for path in folder.glob("*.log"):
@@ -142,7 +142,7 @@ def cut_last_batches() -> None:
                     os.truncate(path, starts[-3:][0])
             self._point = RecoveryPoint()
             clean = False
-        return original(self, clean=clean)
+        return original(self, clean=clean, **named)
 
 
 BUGS: dict[str, Plant] = {

@@ -10,7 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.testing import BrokerProcess
@@ -62,6 +69,17 @@ def read(server: BrokerProcess, topic: str) -> list[bytes]:
         _, end = consumer.get_watermark_offsets(partition, timeout=10)
         consumer.assign([partition])
         return [message.value() for message in consumer.consume(end, timeout=30)]
+    finally:
+        consumer.close()
+
+
+def messages(server: BrokerProcess, offset: int, count: int) -> list[Message]:
+    """The next messages or errors that a new consumer of `clicks` gets from an offset on."""
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "judge"})
+    try:
+        consumer.assign([TopicPartition("clicks", 0, offset)])
+        found: list[Message] = consumer.consume(count, timeout=30)
+        return found
     finally:
         consumer.close()
 
@@ -155,7 +173,7 @@ def test_metadata_that_cannot_be_read_stop_the_start_and_nothing_is_deleted(tmp_
     assert after == before
 
 
-def wait_for_checkpoint(data: Path, name: str) -> None:
+def wait_for_checkpoint(data: Path, name: str, offset: int = 1) -> None:
     """Return when the checkpoint says that something of a partition is safe."""
     import time
 
@@ -163,7 +181,7 @@ def wait_for_checkpoint(data: Path, name: str) -> None:
     while time.monotonic() < deadline:
         text = (data / "checkpoint").read_text() if (data / "checkpoint").exists() else ""
         lines = [line.split() for line in text.splitlines() if line.startswith(name)]
-        if lines and int(lines[0][2]) > 0:
+        if lines and int(lines[0][2]) >= offset:
             return
         time.sleep(0.02)
     raise AssertionError(f"no checkpoint of {name}")
@@ -185,7 +203,7 @@ def test_a_folder_of_another_node_is_refused(tmp_path):
     assert "node 1" in one_line(start("--data", str(tmp_path), "--set", "node.id=2"))
 
 
-def test_a_damaged_partition_is_quarantined_and_the_others_serve(tmp_path):
+def test_a_partition_without_its_files_is_quarantined_and_the_others_serve(tmp_path):
     with BrokerProcess(
         data=str(tmp_path), settings={"log.flush.offset.checkpoint.interval.ms": "100"}
     ) as server:
@@ -194,7 +212,7 @@ def test_a_damaged_partition_is_quarantined_and_the_others_serve(tmp_path):
         wait_for_checkpoint(tmp_path, "healthy-0")
         server.kill()
         (log,) = (tmp_path / "damaged-0").glob("*.log")
-        damage(log, log.stat().st_size // 2)
+        log.unlink()
         before = fingerprint(tmp_path / "damaged-0")
         server.start()
         assert read(server, "healthy") == [b"%d" % number for number in range(10)]
@@ -208,6 +226,31 @@ def test_a_damaged_partition_is_quarantined_and_the_others_serve(tmp_path):
         with pytest.raises(KafkaException):
             read(server, "damaged")
         assert len(read(server, "healthy")) == 10
+
+
+@pytest.mark.parametrize("clean_stop", [True, False])
+def test_a_damaged_batch_is_an_error_for_its_reader_only(tmp_path, clean_stop):
+    with BrokerProcess(
+        data=str(tmp_path), settings={"log.flush.offset.checkpoint.interval.ms": "100"}
+    ) as server:
+        fill(server, "clicks")
+        producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+        for value in (b"damaged", b"next"):
+            producer.produce("clicks", value)
+            assert producer.flush(30) == 0
+        if clean_stop:
+            assert server.terminate() == 0
+        else:
+            wait_for_checkpoint(tmp_path, "clicks-0", 12)
+            server.kill()
+        (log,) = (tmp_path / "clicks-0").glob("*.log")
+        damage(log, log.read_bytes().index(b"damaged"))
+        server.start()
+        (corrupt,) = messages(server, 10, 1)
+        assert corrupt.error().code() == KafkaError.INVALID_MSG  # librdkafka's CORRUPT_MESSAGE
+        assert [one.value() for one in messages(server, 11, 1)] == [b"next"]
+        assert [one.value() for one in messages(server, 0, 10)] == [b"%d" % n for n in range(10)]
+        assert "Reads of " in server.words()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--advertised", "broker.example:9"]])

@@ -13,7 +13,17 @@ from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory, LogIdentity
 from strom.storage.files import DiskFiles
 from strom.testing.memory_files import MemoryFiles
-from tests.storage.world import FOLDER, PARTITION, PATH, START_MS, TOPIC_ID, World, batch, read_all
+from tests.storage.world import (
+    FOLDER,
+    PARTITION,
+    PATH,
+    START_MS,
+    STATE_PARTITION,
+    TOPIC_ID,
+    World,
+    batch,
+    read_all,
+)
 
 OTHER = TopicPartition("other", 0)
 
@@ -142,7 +152,8 @@ def test_one_damaged_partition_does_not_stop_the_others():
     other.finish_flush(flush)
     world.fill(10)
     world.directory.checkpoint([world.log, other])
-    world.files.poke(f"{FOLDER}/{0:020d}.log", b"rubbish")
+    world.files.remove(f"{FOLDER}/{0:020d}.log")
+    world.files.sync_all()
     world.files.crash()
     world.reopen()
     assert world.log.quarantined is not None
@@ -155,10 +166,10 @@ def test_one_damaged_partition_does_not_stop_the_others():
 
 
 def test_a_quarantined_log_keeps_its_recovery_point():
-    world = World()
+    world = World(partition=STATE_PARTITION)
     world.fill(10)
     world.checkpoint()
-    path = f"{FOLDER}/{0:020d}.log"
+    path = f"{world.folder}/{0:020d}.log"
     data = world.files.peek(path)
     world.files.poke(path, b"rubbish")
     world.files.crash()

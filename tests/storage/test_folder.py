@@ -35,7 +35,7 @@ def test_half_written_files_go(suffix):
 def test_what_retention_took_takes_all_before_it_along():
     bases, left = completed(name(0), name(5, ".log.deleted"), name(9), name(9, ".index"))
     assert bases == [9]
-    assert [each[:20] for each in left] == [f"{9:020d}"] * 2
+    assert [each[:20] for each in left] == [*[f"{9:020d}"] * 2, "log-start-offset=9\nc"]
 
 
 def test_a_swap_replaces_all_segments_of_its_range_and_their_indexes():

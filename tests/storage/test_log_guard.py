@@ -16,8 +16,8 @@ from tests.storage.world import FOLDER, PARTITION, PATH
 @pytest.fixture
 def guard():
     disk = Disk(MemoryFiles(0), PATH)
-    rewriting = Rewriting(disk, FOLDER, LogState.nothing(disk.files, FOLDER))
-    return LogGuard(disk, PARTITION, rewriting, None)
+    state = LogState.nothing(disk.files, FOLDER)
+    return LogGuard(disk, PARTITION, Rewriting(disk, FOLDER, state), state, None)
 
 
 def read(guard: LogGuard, error: Exception) -> None:

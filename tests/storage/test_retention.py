@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.model.topic_settings import TopicSettings
-from strom.storage.retention import SegmentInfo, segments_to_delete
+from strom.storage.retention import SegmentInfo, deletion_times, segments_to_delete
 
 NOW = 1_000_000
 END = 10**9
@@ -136,3 +136,40 @@ def over_age(segments, retention_ms):
 
 def enough(segments, retention_bytes):
     return sum(segment.size_bytes for segment in segments) >= retention_bytes
+
+
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 100), st.integers(-1, NOW)), min_size=1, max_size=6),
+    retention_ms=st.sampled_from([-1, 0, 1000, NOW]),
+    retention_bytes=st.sampled_from([-1, 0, 50, 10_000]),
+    start=st.sampled_from([0, 10, 25]),
+    policy=st.sampled_from(["delete", "compact"]),
+)
+def test_a_segment_is_deleted_from_its_deletion_time_on(
+    sizes, retention_ms, retention_bytes, start, policy
+):
+    segments = log(*sizes)
+    texts = {
+        "retention_ms": retention_ms,
+        "retention_bytes": retention_bytes,
+        "cleanup_policy": policy,
+    }
+    now_ms = min(each.youngest_ms for each in segments)
+    times = deletion_times(segments, settings(**texts), log_start_offset=start, now_ms=now_ms)
+
+    def count(at_ms):
+        gone = segments_to_delete(
+            segments,
+            now_ms=at_ms,
+            settings=settings(**texts),
+            high_watermark=END,
+            log_start_offset=start,
+        )
+        return len(gone)
+
+    for index, time_ms in enumerate(times):
+        if time_ms is None:
+            assert count(10 * NOW) <= index
+        else:
+            assert count(time_ms) > index
+            assert time_ms == now_ms or count(time_ms - 1) <= index

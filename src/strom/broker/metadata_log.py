@@ -40,6 +40,8 @@ class MetadataLog:
     ) -> "MetadataLog":
         """Open or create the log and replay all of it; UserError if that is impossible."""
         exists = directory.has_log(METADATA_PARTITION)
+        if not exists:
+            _check_empty(directory)
         open_or_create = directory.open_log if exists else directory.create_log
         try:
             log = open_or_create(
@@ -85,3 +87,15 @@ class MetadataLog:
             # It may exist after the next start, or not: the broker cannot continue.
             raise DirectoryOffline("a change to the metadata could not be synced")
         raise _Shortage
+
+
+def _check_empty(directory: DataDirectory) -> None:
+    """UserError if other logs exist: a new metadata log would make a broker without topics of it."""
+    found = directory.partition_folders()
+    if found:
+        raise UserError(
+            f"The folder {directory.folder(METADATA_PARTITION)} with the list of topics is missing, "
+            f"but there are logs of {len(found)} partitions, such as {found[0]}. Nothing was changed. "
+            "Restore that folder from a backup, or start with another one.",
+            setting="log.dirs",
+        )

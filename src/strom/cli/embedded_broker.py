@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from strom.cli.options import environment_of_child
-from strom.storage.directory import LOCK_FILE
+from strom.storage.directory_files import LOCK_FILE
 from strom.supervision.broker_process import BrokerProcess
 from strom.supervision.child_process import StartFailed
 from strom.supervision.file_lock import is_held

@@ -41,6 +41,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
             "strom.cli.transactions:transactions",
             "Show transactional producers; abort open transactions.",
         ),
+        "verify": (
+            "strom.cli.verify:verify",
+            "Check a data directory; salvage damaged partitions.",
+        ),
         "bench": ("strom.cli.bench:bench", "Measure a broker's throughput."),
     },
     "Views on Spark": {

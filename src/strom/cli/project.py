@@ -166,7 +166,7 @@ def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
 
 def cluster_id_in(folder: Path) -> str | None:
     """The cluster id of a broker's data folder; None if no broker has used it."""
-    from strom.storage.directory import IDENTITY_FILE
+    from strom.storage.directory_files import IDENTITY_FILE
 
     try:
         identity = json.loads((folder / IDENTITY_FILE).read_text("utf-8"))

@@ -15,6 +15,7 @@ from strom.cli.options import (
     yes_option,
 )
 from strom.cli.printing import notice, print_facts, print_found, print_json, print_table
+from strom.cli.segments import segments
 from strom.client.client_properties import parse_assignment
 from strom.client.kafka_errors import error_name
 from strom.client.topics import TopicAdmin, TopicDescription
@@ -25,6 +26,9 @@ from strom.model.topics import is_internal
 @click.group()
 def topics() -> None:
     """Create, list, describe, alter and delete topics."""
+
+
+topics.add_command(segments)
 
 
 @topics.command()

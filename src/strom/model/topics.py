@@ -25,6 +25,11 @@ def is_internal(name: str) -> bool:
     return name in INTERNAL_TOPICS or is_of_queues(name)
 
 
+def holds_state(name: str) -> bool:
+    """Whether a topic holds state of the broker, which a missing record would falsify."""
+    return name == METADATA_TOPIC or is_internal(name)
+
+
 def is_of_queues(name: str) -> bool:
     """Whether a topic belongs to message queues."""
     return name.startswith(QUEUE_TOPIC_PREFIX) or name == QUEUE_TOPOLOGY_TOPIC

@@ -1,9 +1,10 @@
 """Iterating over the batches of a log file in bounded memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
+from strom.storage.damage import DamagedRange, skip_damage
 from strom.storage.files import File
 from strom.wire.kafka.batch import (
     HEADER_BYTES,
@@ -32,12 +33,21 @@ class DamagedBatch(CorruptData):
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at byte {position}")
         self.position = position
+        self.reason = reason
 
 
-def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """The header of every batch between two positions, without reading the records."""
+def walk_headers(
+    file: File, position: int, end: int, damage: Sequence[DamagedRange] = ()
+) -> Iterator[tuple[int, BatchHeader]]:
+    """The header of every batch between two positions, without reading the records.
+
+    Known damage is skipped.
+    """
     chunk, chunk_start = b"", position
     while position < end:
+        if damage and (after := skip_damage(damage, position)) != position:
+            position = after
+            continue
         if position + HEADER_BYTES > chunk_start + len(chunk):
             chunk = file.pread(min(_HEADER_CHUNK, end - position), position)
             chunk_start = position

@@ -1,6 +1,5 @@
 """A data directory: its identity, its partitions, and the recovery point of each."""
 
-import base64
 import json
 import logging
 import re
@@ -11,8 +10,21 @@ from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import TopicPartition
+from strom.model.topics import TopicPartition, holds_state
 from strom.storage.checksummed import decode_lines, encode_lines
+from strom.storage.damage import WHAT_TO_DO
+from strom.storage.directory_files import (
+    CHECKPOINT_FILE,
+    CLEAN_STOP_FILE,
+    COPIES_FOLDER,
+    IDENTITY_FILE,
+    LOCK_FILE,
+    PARTITION_FILE,
+    encode_id,
+    encode_identity,
+    list_partition_folders,
+    read_points,
+)
 from strom.storage.disk import Disk
 from strom.storage.files import (
     FileSystem,
@@ -32,15 +44,11 @@ from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import LogSegment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import SnapshotFiles
+from strom.storage.start_offset import write_start
 from strom.supervision.file_lock import LockHeld
 
 logger = logging.getLogger(__name__)
 
-IDENTITY_FILE = "strom.json"
-LOCK_FILE = ".lock"
-CHECKPOINT_FILE = "checkpoint"
-CLEAN_STOP_FILE = "clean-stop"
-PARTITION_FILE = "partition.metadata"
 FORMAT_VERSION = 1
 
 _DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
@@ -64,6 +72,13 @@ class _RecoveredLog(NamedTuple):
     make_durable: Callable[[], None]
 
 
+class CleanStop(NamedTuple):
+    """The quarantined partitions, and the base offsets of all segments of the others."""
+
+    suspects: frozenset[str]
+    bases: dict[str, list[int]]
+
+
 class DataDirectory:
     """A folder that one broker owns while it holds the lock."""
 
@@ -74,16 +89,15 @@ class DataDirectory:
         lock: Lock,
         cluster_id: str,
         *,
-        was_clean: bool,
-        suspects: frozenset[str],
+        clean_stop: "CleanStop | None",
         now_ms: int,
     ) -> None:
         self.path = path
         self.cluster_id = cluster_id
-        self.was_clean = was_clean
+        self.was_clean = clean_stop is not None
         self._disk = disk
         self._lock = lock
-        self._suspects = suspects
+        self._stored = clean_stop or CleanStop(frozenset(), {})
         self._now_ms = now_ms
         self._points = self._read_checkpoint()
 
@@ -105,15 +119,14 @@ class DataDirectory:
             raise _cannot_use(path, error) from error
         try:
             cluster_id = _identify(files, path, node_id)
-            was_clean, suspects = _take_clean_stop(files, path)
+            clean_stop = _take_clean_stop(files, path)
             _remove_deleted_folders(files, path)
             return cls(
                 Disk(files, path),
                 path,
                 lock,
                 cluster_id,
-                was_clean=was_clean,
-                suspects=suspects,
+                clean_stop=clean_stop,
                 now_ms=now_ms,
             )
         except OSError as error:
@@ -176,10 +189,10 @@ class DataDirectory:
                     raise StorageError(f"{folder} holds another log; move it away first")
                 files.remove_tree(folder)  # left by a crash during its creation
             files.make_directory(folder)
-            metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
             segment = LogSegment(self._disk, folder, 0, created_ms=self._now_ms)
             files.open(segment.log_path, create=True).close()
-            replace_file(files, folder, PARTITION_FILE, metadata.encode())
+            write_start(files, folder, 0)
+            replace_file(files, folder, PARTITION_FILE, encode_identity(topic_id))
             files.sync_directory(self.path)
         state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
         state.epochs.assign(leader_epoch, 0)
@@ -230,13 +243,22 @@ class DataDirectory:
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
         recovery = Recovery(
-            self._disk, folder, settings, point, leader_epoch=leader_epoch, now_ms=self._now_ms
+            self._disk,
+            folder,
+            settings,
+            point,
+            leader_epoch=leader_epoch,
+            now_ms=self._now_ms,
+            tolerates_damage=not holds_state(partition.topic),
         )
         try:
             reason = self._identity_problem(partition, topic_id)
             if reason is not None:
                 return self._quarantined(partition, topic_id, settings, reason)
-            state = recovery.open(clean=self.was_clean and str(partition) not in self._suspects)
+            state = recovery.open(
+                clean=self.was_clean and str(partition) not in self._stored.suspects,
+                stored_bases=self._stored.bases.get(str(partition), ()),
+            )
         except ApiError as error:
             raise _short_of(folder, error.message.rstrip(".")) from error
         except OSError as error:
@@ -250,7 +272,9 @@ class DataDirectory:
     def _quarantined(
         self, partition: TopicPartition, topic_id: uuid.UUID, settings: TopicSettings, reason: str
     ) -> Log:
-        logger.error("%s is quarantined, nothing in it was changed: %s", partition, reason)
+        logger.error(
+            "%s is quarantined, nothing in it was changed: %s. %s", partition, reason, WHAT_TO_DO
+        )
         folder = self.folder(partition)
         return Log(self._disk, folder, partition, topic_id, settings, None, quarantined=reason)
 
@@ -264,7 +288,7 @@ class DataDirectory:
             if isinstance(error, OSError) and is_temporary(error):
                 raise
             return f"{folder}/{PARTITION_FILE} cannot be read: {error}"
-        if f"topic_id: {_encode_id(topic_id)}" not in text.splitlines():
+        if f"topic_id: {encode_id(topic_id)}" not in text.splitlines():
             return f"{folder} belongs to another topic of that name"
         return None
 
@@ -308,6 +332,10 @@ class DataDirectory:
 
         return free_space
 
+    def partition_folders(self) -> list[str]:
+        """The names of all folders that hold a partition."""
+        return list_partition_folders(self._disk.files, self.path)
+
     def strays(self, known: set[TopicPartition]) -> list[str]:
         """Folders that belong to no known partition. They are reported, never deleted."""
         files = self._disk.files
@@ -316,7 +344,7 @@ class DataDirectory:
             name
             for name in files.list(self.path)
             if name not in names
-            and name != "lost+found"
+            and name not in {"lost+found", COPIES_FOLDER}
             and not _DELETED_FOLDER.search(name)
             and files.is_directory(f"{self.path}/{name}")
         ]
@@ -344,15 +372,9 @@ class DataDirectory:
         self._disk.shortage.on_write_succeeded()
 
     def _read_checkpoint(self) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
-        points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
         try:
-            data = read_file(self._disk.files, f"{self.path}/{CHECKPOINT_FILE}")
-            for line in decode_lines(data):
-                partition, topic_id, flushed, start = line.split()
-                points[partition, uuid.UUID(topic_id)] = RecoveryPoint(int(flushed), int(start))
-        except FileNotFoundError:
-            return {}
-        except (CorruptData, ValueError, OSError) as error:
+            return read_points(self._disk.files, self.path)
+        except (CorruptData, OSError) as error:
             if isinstance(error, OSError) and is_temporary(error):
                 # Without recovery points, damage to durable data would be taken for a torn write.
                 raise _short_of(self.path, error.strerror) from error
@@ -361,7 +383,6 @@ class DataDirectory:
             )
             self.was_clean = False
             return {}
-        return points
 
     def remove_deleted_files(self, now_ms: int) -> None:
         """Remove files of deleted and replaced segments that are due. May run on any thread."""
@@ -386,9 +407,9 @@ class DataDirectory:
         for some in parts_of(logs, self._logs_at_once):
             _close_logs(some)
         self.checkpoint(logs)
-        suspects = [str(log.partition) for log in logs if log.quarantined is not None]
+        lines = [" ".join(map(str, [log.partition, *log.base_offsets])) for log in logs]
         with self._disk.writing():
-            replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
+            replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(lines))
 
 
 def _close_logs(logs: Sequence[Log]) -> None:
@@ -430,7 +451,7 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
     """The cluster id from the directory's identity file, which is created if missing."""
     identity_path = f"{path}/{IDENTITY_FILE}"
     if not files.exists(identity_path):
-        cluster_id = _encode_id(uuid.uuid4())
+        cluster_id = encode_id(uuid.uuid4())
         identity = {"format": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
         replace_file(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
         return cluster_id
@@ -455,19 +476,20 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
     return cluster_id
 
 
-def _take_clean_stop(files: FileSystem, path: str) -> tuple[bool, frozenset[str]]:
-    """Whether the last stop was clean, and the quarantined partitions; removes the marker."""
+def _take_clean_stop(files: FileSystem, path: str) -> CleanStop | None:
+    """What a clean stop has stored, None if the last stop was not clean; removes the marker."""
     marker = f"{path}/{CLEAN_STOP_FILE}"
     if not files.exists(marker):
-        return False, frozenset()
+        return None
     try:
-        suspects = frozenset(decode_lines(read_file(files, marker)))
-        was_clean = True
-    except CorruptData:
-        suspects, was_clean = frozenset(), False
+        lines = [line.split() for line in decode_lines(read_file(files, marker))]
+        bases = {name: [int(base) for base in found] for name, *found in lines if found}
+        clean_stop = CleanStop(frozenset(name for name, *found in lines if not found), bases)
+    except (CorruptData, ValueError):
+        clean_stop = None
     files.remove(marker)
     files.sync_directory(path)
-    return was_clean, suspects
+    return clean_stop
 
 
 def _remove_deleted_folders(files: FileSystem, path: str) -> None:
@@ -488,8 +510,3 @@ def _short_of(path: str, reason: str | None) -> UserError:
         f"cannot open {path}: {reason}. Nothing in it was changed or lost. Free space on its file "
         "system, memory, or open files (`ulimit -n`), then start again."
     )
-
-
-def _encode_id(identifier: uuid.UUID) -> str:
-    """URL-safe base64 of 22 characters, as Kafka writes topic ids."""
-    return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")

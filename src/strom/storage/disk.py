@@ -9,6 +9,7 @@ from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.storage.files import FileSystem, is_temporary
 from strom.storage.open_files import OpenFiles
 from strom.storage.shortage import Shortage
+from strom.storage.start_offset import prepare_removal
 
 LOADED_INDEXES = 64
 """How many closed segments keep their indexes in memory; those of a full one take up to 5 MB."""
@@ -26,6 +27,8 @@ class Garbage(NamedTuple):
     folder: str
     paths: list[str]
     due_ms: int
+    start_offset: int | None = None
+    """Where the log begins without them; None if it keeps its start."""
 
 
 class Disk:
@@ -97,7 +100,10 @@ class Disk:
             with self.writing(), suppress(FileNotFoundError):
                 # The renames must be durable first: if a crash undid one after the removal of a later
                 # file, the log would have a gap.
-                self.files.sync_directory(garbage.folder)
+                if garbage.start_offset is None:
+                    self.files.sync_directory(garbage.folder)
+                else:
+                    prepare_removal(self.files, garbage.folder, garbage.start_offset)
             for path in garbage.paths:
                 with self.writing(), suppress(FileNotFoundError):
                     self.files.remove(path)

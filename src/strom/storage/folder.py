@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from strom.storage.files import FileSystem
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
 from strom.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from strom.storage.start_offset import prepare_removal
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -96,11 +97,16 @@ def _finish_retention(files: FileSystem, folder: str, names: list[str]) -> None:
     ]
     if not deleted:
         return
-    for name in names:
-        base = offset_of(name, LOG_SUFFIX)
-        if base is not None and base < max(deleted):
-            files.rename(f"{folder}/{name}", f"{folder}/{name}{DELETED}")
-    files.sync_directory(folder)
+    bases = [base for name in names if (base := offset_of(name, LOG_SUFFIX)) is not None]
+    for base in bases:
+        if base < max(deleted):
+            path = f"{folder}/{base:020d}{LOG_SUFFIX}"
+            files.rename(path, path + DELETED)
+    remaining = [base for base in bases if base > max(deleted)]
+    if remaining:
+        prepare_removal(files, folder, min(remaining))
+    else:
+        files.sync_directory(folder)
 
 
 def clear_for_swap(files: FileSystem, folder: str, base_offset: int, end_offset: int) -> list[str]:
@@ -129,6 +135,23 @@ def read_folder(files: FileSystem, folder: str) -> FolderContents:
         elif (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None:
             contents.snapshot_offsets.append(offset)
     return contents
+
+
+def list_segments(files: FileSystem, folder: str) -> list[tuple[int, str]]:
+    """The base offset and file of every segment, as `complete_interrupted_work` would leave them."""
+    names = files.list(folder)
+    deleted = [offset_of(name, LOG_SUFFIX + DELETED) for name in names]
+    start = max((base for base in deleted if base is not None), default=-1)
+    swaps = {name: swapped for name in names if (swapped := _swap_range(name)) is not None}
+    found = {}
+    for name in names:
+        base = offset_of(name, LOG_SUFFIX)
+        if base is None or any(first <= base < end for first, end in swaps.values()):
+            continue
+        if base > start:
+            found[base] = f"{folder}/{name}"
+    found |= {first: f"{folder}/{name}" for name, (first, _) in swaps.items()}
+    return sorted(found.items())
 
 
 def _remove_orphans(files: FileSystem, folder: str, contents: FolderContents) -> None:

@@ -44,7 +44,11 @@ class Appended(NamedTuple):
 
 
 class Log:
-    """The records of one partition. After damage it is `quarantined`, and rejects every request."""
+    """The records of one partition.
+
+    A damaged batch cannot be read; damage that concerns more than a batch, or a log with state of the
+    broker, makes it `quarantined`: it then rejects every request.
+    """
 
     def __init__(
         self,
@@ -69,7 +73,7 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._rewriting = Rewriting(disk, folder, state)
-        self._guard = LogGuard(disk, partition, self._rewriting, quarantined)
+        self._guard = LogGuard(disk, partition, self._rewriting, state, quarantined)
         self.reader = LogReader(state, self._guard)
         self._appended_before = -state.segments.active.size_bytes if state.segments else 0
         """What was appended to segments that are closed, since the log was opened."""
@@ -104,7 +108,7 @@ class Log:
 
     @property
     def quarantined(self) -> str | None:
-        """The damage that was found, None while the log is intact."""
+        """The damage for which every request is rejected, None while the log is in use."""
         return self._guard.quarantined
 
     def producers(self) -> list[ProducerInfo]:
@@ -144,6 +148,11 @@ class Log:
     def segment_count(self) -> int:
         """How many segments there are, the active one included."""
         return len(self._segments)
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """The base offsets of all segments; none if the log is quarantined."""
+        return [] if self.quarantined else [each.base_offset for each in self._segments]
 
     @property
     def dirty_bytes(self) -> int:
@@ -341,10 +350,11 @@ class Log:
             return 0  # a crash could undo the creation of the remaining segment
         if self._rewriting.is_reading:
             return 0  # it reads these segments
-        with self._guard:
-            expired = expired_segments(
+        expired = self._guard.run(
+            lambda: expired_segments(
                 self._disk, self._state, self.settings, now_ms, self.high_watermark
             )
+        )
         closed = [segment for segment in expired if not segment.active]
         if closed:
             due_ms = now_ms + self.settings.file_delete_delay_ms
@@ -363,8 +373,9 @@ class Log:
         # Not the last stable offset, which DeleteRecords moves while a transaction is open.
         first_open = self._state.producers.first_open_offset
         decided = self.high_watermark if first_open is None else first_open
-        with self._guard:
-            return self._rewriting.plan_compaction(self.settings, now_ms, decided)
+        return self._guard.run(
+            lambda: self._rewriting.plan_compaction(self.settings, now_ms, decided)
+        )
 
     def plan_pruning(self, gone: GoneOffsets, now_ms: int) -> Compaction | None:
         """The pruning that is worthwhile, if any: `run` it on any thread, then call `apply_compaction`.

@@ -1,6 +1,7 @@
 """Reading the log of one partition: what consumers may see, by offset and by timestamp."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.steps import Steps
@@ -24,6 +25,8 @@ from strom.storage.log_state import LogState
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import BatchHeader, headers
 
+T = TypeVar("T")
+
 
 class LogReader:
     """Reads up to the high watermark, or the last stable offset with `committed_only`."""
@@ -46,7 +49,8 @@ class LogReader:
         `at_least_one` the first batch is complete even if it exceeds `max_bytes` (KIP-74).
         """
         self._check_readable(offset)
-        with self._guard:
+
+        def read() -> Chunk:
             limit = self._limit(committed_only)
             if offset >= limit.offset:
                 return NOTHING
@@ -54,6 +58,8 @@ class LogReader:
             if not committed_only or not data or not self._has_aborted():
                 return Chunk(data)
             return Chunk(data, self._aborted_in(data, offset))
+
+        return self._guard.run(read)
 
     def read_lazily(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
@@ -65,13 +71,16 @@ class LogReader:
             return LazyChunk(
                 *self.read(offset, most, committed_only=True, at_least_one=at_least_one)
             )
-        with self._guard:
+
+        def read() -> LazyChunk:
             limit = self._limit(committed_only)
             if offset >= limit.offset:
                 return LazyChunk(b"")
             return LazyChunk(
                 read_lazily(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
             )
+
+        return self._guard.run(read)
 
     def headers_from(self, offset: int, *, committed_only: bool = False) -> Iterator[BatchHeader]:
         """The headers of the batches that a read from an offset can return, all of one segment."""
@@ -83,33 +92,37 @@ class LogReader:
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
         self._guard.check()
-        with self._guard:
-            return list(aborted_between(self._state, start, end)) if self._has_aborted() else []
+        return self._guard.run(
+            lambda: list(aborted_between(self._state, start, end)) if self._has_aborted() else []
+        )
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
         """How many bytes a read from an offset can return, counted up to a limit."""
         self._guard.check()
-        with self._guard:
+
+        def count() -> int:
             end = self._limit(committed_only)
             return count_bytes(self._state, offset, end, limit) if offset < end.offset else 0
+
+        return self._guard.run(count)
 
     def find_timestamp(self, timestamp_ms: int) -> Steps[FoundOffset | None]:
         """The first record with this or a later timestamp."""
         with self._guard:
-            return (yield from find_time(self._state, timestamp_ms, self._checked_limit))
+            return (yield from find_time(self._state, timestamp_ms, self._search))
 
     def find_max_timestamp(self) -> Steps[FoundOffset | None]:
         """The first record with the largest timestamp."""
         self._guard.check()
         with self._guard:
-            return (yield from find_largest_time(self._state, self._checked_limit))
+            return (yield from find_largest_time(self._state, self._search))
 
-    def _checked_limit(self) -> Limit:
-        """The limit of the next step of a search: the log may have changed since the last one."""
+    def _search(self, look: Callable[[Limit], T]) -> T:
+        """One step of a search, up to the current limit: the log may have changed since the last one."""
         self._guard.check()
         if self._state.gone:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return self._limit(committed_only=False)
+        return self._guard.run(lambda: look(self._limit(committed_only=False)))
 
     def _check_readable(self, offset: int) -> None:
         self._guard.check()
@@ -146,5 +159,4 @@ class LogReader:
         if stable == watermark.offset:
             return watermark
         segment = state.segments.since(stable)[0]
-        span = segment.locate(stable)
-        return Limit(stable, span.position if span else segment.size_bytes)
+        return Limit(stable, segment.position_from(stable))

@@ -6,19 +6,20 @@ served. An index entry is never trusted without reading the batch that it points
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from strom.model.errors import CorruptData, MalformedRecords
 from strom.model.steps import Steps
-from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.region import Region
 from strom.storage.replay import rebuild_aborted
-from strom.storage.segment import BatchSpan, LogSegment
+from strom.storage.segment import BatchSpan, DamagedSegment, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.storage.validation import RECORDS_PER_STEP, is_long
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
 from strom.wire.kafka.records import key_slices, try_read_body
+
+T = TypeVar("T")
 
 LAZY_FROM = 64 * 1024
 """Smaller reads go through memory, which is cheaper than sendfile."""
@@ -95,7 +96,7 @@ def headers_from(state: LogState, offset: int, limit: Limit) -> Iterator[BatchHe
     found = _find(state, offset, limit)
     if found is not None:
         segment, first = found
-        for _, header in segment.headers(first.position, limit.position_in(segment)):
+        for _, header in segment.headers(first.position, _readable_end(segment, first, limit)):
             yield header
 
 
@@ -105,7 +106,8 @@ def _find(state: LogState, offset: int, limit: Limit) -> tuple[LogSegment, Batch
     while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
         span = segment.locate(offset)
         if (span is None or span.base_offset > offset) and not _may_jump(state, segment, offset):
-            raise DamagedBatch(0, f"{segment.log_path} does not hold offset {offset}")
+            position = segment.size_bytes if span is None else span.position
+            raise DamagedSegment(segment, position, f"does not hold offset {offset}")
         if span is not None and span.base_offset < limit.offset:
             return segment, span
         place += 1
@@ -121,14 +123,17 @@ def _length(
     segment: LogSegment, first: BatchSpan, max_bytes: int, limit: Limit, at_least_one: bool
 ) -> int:
     """How many bytes to read from a batch on; 0 if the batch itself exceeds `max_bytes`."""
-    available = limit.position_in(segment) - first.position
+    available = _readable_end(segment, first, limit) - first.position
     if first.size_bytes > available:
-        raise DamagedBatch(
-            first.position, f"{segment.log_path} has a batch that exceeds the segment"
-        )
+        raise DamagedSegment(segment, first.position, "has a batch that exceeds the segment")
     if first.size_bytes > max_bytes and not at_least_one:
         return 0
     return min(available, max(max_bytes, first.size_bytes))
+
+
+def _readable_end(segment: LogSegment, first: BatchSpan, limit: Limit) -> int:
+    """The end of the readable bytes from a batch on; a chunk must not extend into damage."""
+    return min([limit.position_in(segment), *segment.damage_after(first.position)])
 
 
 def _read(state: LogState, segment: LogSegment, first: BatchSpan, length: int) -> bytes:
@@ -141,20 +146,36 @@ def _read(state: LogState, segment: LogSegment, first: BatchSpan, length: int) -
 def _check(state: LogState, segment: LogSegment, first: BatchSpan, data: bytes) -> None:
     expected = first.base_offset
     end = 0
-    for at, header in headers(data):
-        position = first.position + at
-        gap = header.base_offset - expected
-        if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid offset")
-        if header.magic != MAGIC or not has_valid_checksum(data, at, header):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
-        if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
-            raise DamagedBatch(
-                position, f"{segment.log_path} has a batch with an invalid leader epoch"
-            )
-        expected = header.next_offset
-        end = at + header.size_bytes
+    try:
+        for at, header in headers(data):
+            problem = _problem(state, segment, expected, data, at, header)
+            if problem is not None:
+                raise DamagedSegment(segment, first.position + at, f"has a batch with {problem}")
+            expected = header.next_offset
+            end = at + header.size_bytes
+    except DamagedSegment:
+        raise
+    except CorruptData as damage:
+        raise DamagedSegment(segment, first.position + end, f"is damaged: {damage}") from damage
     segment.note_checked(first.position, first.position + end)
+
+
+def _problem(
+    state: LogState,
+    segment: LogSegment,
+    expected: int,
+    data: bytes,
+    at: int,
+    header: BatchHeader,
+) -> str | None:
+    gap = header.base_offset - expected
+    if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
+        return "an invalid offset"
+    if header.magic != MAGIC or not has_valid_checksum(data, at, header):
+        return "an invalid checksum"
+    if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
+        return "an invalid leader epoch"
+    return None
 
 
 def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int:
@@ -193,9 +214,13 @@ def _aborted_in(state: LogState, segment: LogSegment) -> list[AbortedTransaction
         return segment.aborted
 
 
-def find_time(
-    state: LogState, timestamp: int, limit: Callable[[], Limit]
-) -> Steps[FoundOffset | None]:
+class Search(Protocol):
+    """Runs one step of a search, with the limit that readers have now."""
+
+    def __call__(self, look: Callable[[Limit], T]) -> T: ...
+
+
+def find_time(state: LogState, timestamp: int, search: Search) -> Steps[FoundOffset | None]:
     """The first record with this or a later timestamp.
 
     Segments may be deleted or replaced between two steps, so each step looks them up again.
@@ -203,7 +228,7 @@ def find_time(
     offset = state.start_offset
     while True:
         offset = max(offset, state.start_offset)
-        candidate = _next_candidate(state, timestamp, offset, limit())
+        candidate = search(partial(_next_candidate, state, timestamp, offset))
         if candidate is None:
             return None
         if candidate.data is not None:
@@ -214,13 +239,18 @@ def find_time(
         yield None
 
 
-def find_largest_time(state: LogState, limit: Callable[[], Limit]) -> Steps[FoundOffset | None]:
+def find_largest_time(state: LogState, search: Search) -> Steps[FoundOffset | None]:
     """The first record with the largest timestamp."""
-    segments = state.segments.since(state.start_offset)
-    largest = max(segment.largest_timestamp for segment in segments)
+    largest = search(lambda _: max(map(_largest_intact, state.segments.since(state.start_offset))))
     if largest == NO_TIMESTAMP:
         return None
-    return (yield from find_time(state, largest, limit))
+    return (yield from find_time(state, largest, search))
+
+
+def _largest_intact(segment: LogSegment) -> int:
+    if not segment.damage:
+        return segment.largest_timestamp
+    return max((header.max_timestamp for _, header in segment.headers()), default=NO_TIMESTAMP)
 
 
 class _Candidate(NamedTuple):
@@ -251,8 +281,7 @@ def _next_candidate(
 
 def _read_batch(segment: LogSegment, position: int, header: BatchHeader) -> bytes:
     data = segment.read(position, header.size_bytes)
-    if not has_valid_checksum(data, 0, header):
-        raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
+    segment.verify(position, header, data)
     return data
 
 
@@ -262,6 +291,8 @@ def _position_before(segment: LogSegment, timestamp: int) -> int:
     if entry is None:
         return 0
     offset = segment.base_offset + entry.relative_offset
+    if segment.is_damaged(offset):
+        return segment.position_from(offset)
     span = segment.locate(offset)
     if span is not None and span.base_offset == offset:
         _, header = next(segment.headers(span.position))
@@ -274,8 +305,7 @@ def _position_before(segment: LogSegment, timestamp: int) -> int:
 def _position_of(segment: LogSegment, offset: int) -> int:
     if offset <= segment.base_offset:
         return 0
-    span = segment.locate(offset)
-    return span.position if span is not None else segment.size_bytes
+    return segment.position_from(offset)
 
 
 def _find_in_batch(

@@ -51,4 +51,4 @@ def remove_segments(
                 paths.extend(renamed)
     finally:
         if paths:
-            disk.remove_later(Garbage(folder, paths, due_ms))
+            disk.remove_later(Garbage(folder, paths, due_ms, state.segments.first.base_offset))

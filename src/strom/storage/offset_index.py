@@ -7,7 +7,7 @@ ends the file.
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from operator import lt
 from typing import NamedTuple
 
@@ -54,6 +54,11 @@ class OffsetIndex:
         """Position of the first entry after an offset."""
         at = bisect_right(self._offsets, relative_offset)
         return self._positions[at] if at < len(self._positions) else None
+
+    def before(self, position: int) -> IndexEntry | None:
+        """The last entry that points before a position."""
+        at = bisect_left(self._positions, position) - 1
+        return IndexEntry(self._offsets[at], self._positions[at]) if at >= 0 else None
 
     def last(self) -> IndexEntry | None:
         return IndexEntry(self._offsets[-1], self._positions[-1]) if self._offsets else None

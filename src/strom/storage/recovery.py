@@ -10,14 +10,18 @@ that is left to the first flush that finds some, as at run time, and the recover
 """
 
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from strom.model.errors import CorruptData
+from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
 from strom.storage.batch_walk import DamagedBatch, walk_batches
 from strom.storage.cleaned import Cleaned, read_cleaned
+from strom.storage.damage import WHAT_TO_DO, Scanner
+from strom.storage.damage_search import learn_damage
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
@@ -26,11 +30,14 @@ from strom.storage.folder import FolderContents, complete_interrupted_work
 from strom.storage.log_state import LogState, Unsaved
 from strom.storage.producer_state import ProducerStates
 from strom.storage.replay import rebuild_aborted, replay_segment
-from strom.storage.segment import LogSegment
+from strom.storage.segment import DamagedSegment, LogSegment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import ProducerSnapshot, SnapshotFiles
+from strom.storage.start_offset import prepare_removal, read_start
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class RecoveryPoint(NamedTuple):
@@ -38,6 +45,26 @@ class RecoveryPoint(NamedTuple):
 
     flushed_offset: int = 0
     start_offset: int = 0
+
+
+def check_complete(
+    folder: str, bases: Sequence[int], start: int | None, stored_bases: Sequence[int]
+) -> None:
+    """CorruptData if segment files are missing, judged by their names.
+
+    `start` is the largest offset at which the first one may begin.
+    """
+    if start is not None and not bases:
+        raise CorruptData("all log files are missing")
+    if start is not None and bases[0] > start:
+        raise CorruptData(
+            f"offsets {start} to {bases[0] - 1} are missing: the log began at or before offset "
+            f"{start}, but its first file begins at {bases[0]}"
+        )
+    missing = sorted(set(stored_bases) - set(bases))
+    if missing:
+        names = ", ".join(f"{folder}/{base:020d}.log" for base in missing[:3])
+        raise CorruptData(f"{len(missing)} of its files are missing: {names}")
 
 
 class FutureEpoch(Exception):
@@ -54,9 +81,11 @@ class Recovery:
         *,
         leader_epoch: int,
         now_ms: int,
+        tolerates_damage: bool = False,
     ) -> None:
         self._disk = disk
         self._folder = folder
+        self._tolerates_damage = tolerates_damage
         self._settings = settings
         self._point = point
         self._leader_epoch = leader_epoch
@@ -68,24 +97,35 @@ class Recovery:
         self._unsynced: list[LogSegment] = []
         """What may be only in the page cache."""
 
-    def open(self, *, clean: bool) -> LogState:
-        """The log as it is on disk; CorruptData if durable data is damaged.
+    def open(self, *, clean: bool, stored_bases: Sequence[int] = ()) -> LogState:
+        """The log as it is on disk; CorruptData if durable data is damaged or missing.
 
-        `make_durable` must follow before the log is used.
+        `stored_bases` are the base offsets of all segments at a clean stop, if known. `make_durable`
+        must follow before the log is used.
         """
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
         bases = contents.bases
+        start = read_start(self._disk.files, self._folder)
+        check_complete(self._folder, bases, start, stored_bases)
         self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
         state = self._open_clean(bases, snapshots) if clean else None
         if state is None:
             state = self._open_after_crash(bases, snapshots)
-        state.start_offset = min(
-            max(self._point.start_offset, state.segments.first.base_offset), state.end_offset
-        )
+        first = state.segments.first.base_offset
+        state.start_offset = min(max(self._point.start_offset, first), state.end_offset)
+        if start is None:
+            self._store_start(first)
         return state
+
+    def _store_start(self, offset: int) -> None:
+        """Let the next start notice missing files, in a log that an older version has written."""
+        try:
+            prepare_removal(self._disk.files, self._folder, offset)
+        except OSError as error:
+            raise self._disk.write_error(error) from error
 
     def _read_epochs(self) -> None:
         try:
@@ -118,7 +158,7 @@ class Recovery:
         if active.next_offset != self._point.flushed_offset:
             return None
         state = self._state([*closed, active], snapshots)
-        self._replay_producers(state)
+        self._skipping(lambda: self._replay_producers(state))
         return state
 
     def _closed_segments(self, bases: list[int]) -> list[LogSegment]:
@@ -133,7 +173,7 @@ class Recovery:
         point = self._point
         if not bases:
             if point.flushed_offset > point.start_offset:
-                raise CorruptData("the log files are missing")
+                raise CorruptData("all log files are missing")
             return self._state([self._new_segment(point.start_offset)], snapshots)
         trusted = [
             segment
@@ -146,16 +186,17 @@ class Recovery:
         end_offset = checked[-1].next_offset
         if end_offset < point.flushed_offset:
             raise CorruptData(
-                f"the log ends at offset {end_offset}, but was durable up to {point.flushed_offset}"
+                f"offsets {end_offset} to {point.flushed_offset - 1} are missing at the end of "
+                f"{checked[-1].log_path}, but were durable"
             )
         with self._disk.writing():
             self._truncate(checked[-1], bases, remove_from)
             state = self._state([*trusted, *checked], snapshots)
             self._complete_epochs(state)
             snapshots.remove_beyond(end_offset)
-            self._replay_producers(state)
+            self._skipping(lambda: self._replay_producers(state))
             if self._has_markers:
-                rebuild_aborted(state, checked)
+                self._skipping(lambda: rebuild_aborted(state, checked))
         self._unsynced = checked
         return state
 
@@ -171,12 +212,15 @@ class Recovery:
 
     def _check_end(self, segment: LogSegment) -> None:
         """A closed segment must end where the next begins, or a file was lost or truncated."""
-        end = segment.stored_end()
-        if end != segment.next_offset and not (
-            end < segment.next_offset and self._may_have_gaps(segment.base_offset)
-        ):
+        end = self._skipping(segment.stored_end)
+        if end < segment.next_offset and self._may_have_gaps(segment.base_offset):
+            return
+        if end != segment.next_offset:
+            end = self._skipping(lambda: segment.stored_end(verify=True))
+        if end != segment.next_offset:
             raise CorruptData(
-                f"{segment.log_path} ends at offset {end}, the next begins at {segment.next_offset}"
+                f"offsets {end} to {segment.next_offset - 1} are missing: {segment.log_path} ends "
+                f"at offset {end}, the next file begins at {segment.next_offset}"
             )
 
     def _check_segments(self, bases: list[int]) -> tuple[list[LogSegment], int | None]:
@@ -201,11 +245,19 @@ class Recovery:
 
     def _check_segment(self, segment: LogSegment, following: int | None) -> CorruptData | None:
         """Index every valid batch of a segment; returns the damage that ended it early."""
+        while True:
+            damage = self._check_batches(segment, following)
+            durable = segment.next_offset < self._point.flushed_offset
+            if not isinstance(damage, DamagedBatch) or not (durable and self._tolerates_damage):
+                return damage
+            self._note_damage(segment, damage, following)
+
+    def _check_batches(self, segment: LogSegment, following: int | None) -> CorruptData | None:
         interval = self._settings.index_interval_bytes
         gaps = following is not None and self._may_have_gaps(segment.base_offset)
         size = self._disk.files.size(segment.log_path)
         try:
-            for position, header, data in walk_batches(segment.file(), 0, size):
+            for position, header, data in walk_batches(segment.file(), segment.size_bytes, size):
                 gap = header.base_offset - segment.next_offset
                 if gap < 0 or (gap and not gaps):
                     raise DamagedBatch(position, "the offsets are not in order")
@@ -214,11 +266,51 @@ class Recovery:
                 self._check_epoch(position, header.leader_epoch, header.base_offset)
                 segment.note(header, len(data), interval)
                 self._has_markers |= header.is_control
-            if following is not None and segment.next_offset != following and not gaps:
-                raise DamagedBatch(size, "the file ends before the next one begins")
         except CorruptData as damage:
             return damage
+        if following is not None and segment.next_offset != following and not gaps:
+            return CorruptData(
+                f"offsets {segment.next_offset} to {following - 1} are missing: it ends before the "
+                "next file begins"
+            )
         return None
+
+    def _note_damage(
+        self, segment: LogSegment, damage: DamagedBatch, following: int | None
+    ) -> None:
+        """Skip damage below the recovery point, up to the next whole batch."""
+        size = self._disk.files.size(segment.log_path)
+        bound = segment.base_offset + INT_MAX + 1 if following is None else following
+        epoch_at = self._epochs.epoch_at
+        scanner = Scanner(segment.file(), size, bound, None if self._epochs_damaged else epoch_at)
+        found = scanner.damage_at(damage.position, segment.next_offset)
+        if found.next_offset == bound and following is None:
+            found = found._replace(next_offset=self._point.flushed_offset)
+        segment.note_damage(found)
+        # A marker may be among what is damaged.
+        self._has_markers = True
+        logger.error(
+            "%s: %s. Reads of offsets %d to %d fail, the others go on. %s",
+            segment.log_path,
+            damage,
+            found.first_offset,
+            found.next_offset - 1,
+            WHAT_TO_DO,
+        )
+
+    def _skipping(self, work: Callable[[], T]) -> T:
+        """Run what reads batches, again if it meets damage that may be skipped."""
+        while True:
+            try:
+                return work()
+            except DamagedSegment as damage:
+                segment = damage.segment
+                gaps = self._may_have_gaps(segment.base_offset)
+                if not self._tolerates_damage or not learn_damage(
+                    segment, damage.position, self._epochs, has_gaps=gaps
+                ):
+                    raise
+                logger.error("%s. Reads of that batch fail. %s", damage, WHAT_TO_DO)
 
     def _check_epoch(self, position: int, epoch: int, offset: int) -> None:
         """Epochs never decrease, and agree with their file, which is saved before data is durable."""

@@ -2,13 +2,13 @@
 
 import logging
 
-from strom.model.errors import MalformedRecords
-from strom.storage.batch_walk import DamagedBatch
+from strom.model.errors import CorruptData, MalformedRecords
+from strom.storage.damage import DamagedRange
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
 from strom.storage.segment import LogSegment
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import BatchHeader, has_valid_checksum
+from strom.wire.kafka.batch import BatchHeader
 from strom.wire.kafka.records import Marker, read_marker
 
 logger = logging.getLogger(__name__)
@@ -19,11 +19,11 @@ def replay_segment(
 ) -> list[AbortedTransaction]:
     """Update producers with the batches of a segment; returns the aborted transactions."""
     aborted: list[AbortedTransaction] = []
-    span = segment.locate(start) if start > segment.base_offset else None
-    position = (
-        span.position if span else (0 if start <= segment.base_offset else segment.size_bytes)
-    )
+    position = segment.position_from(start) if start > segment.base_offset else 0
+    damage = [each for each in segment.damage if each.first_offset >= start]
     for at, header in segment.headers(position):
+        while damage and damage[0].position <= at:
+            _check_decided(segment, producers, damage.pop(0))
         marker = None
         if header.is_control:
             marker = _read_marker(segment, at, header)
@@ -36,19 +36,31 @@ def replay_segment(
                     completed.producer_id, completed.first_offset, completed.last_offset, stable
                 )
             )
+    for each in damage:
+        _check_decided(segment, producers, each)
     return aborted
+
+
+def _check_decided(segment: LogSegment, producers: ProducerStates, damage: DamagedRange) -> None:
+    """CorruptData if damage may hide the end of a transaction.
+
+    Its records would become part of the producer's next transaction, and aborted ones be committed.
+    """
+    if producers.first_open_offset is not None:
+        raise CorruptData(
+            f"{segment.log_path} has a damaged batch at offset {damage.first_offset}, within the "
+            f"transaction that began at offset {producers.first_open_offset}: whether it was "
+            "committed or aborted is unknown"
+        )
 
 
 def _read_marker(segment: LogSegment, position: int, header: BatchHeader) -> Marker | None:
     """The marker in a control batch, None if it cannot be decoded."""
     data = segment.read(position, header.size_bytes)
+    segment.verify(position, header, data)  # a changed bit could turn an abort into a commit
     try:
         return read_marker(data, 0, header)
     except MalformedRecords as error:
-        if not has_valid_checksum(data, 0, header):
-            raise DamagedBatch(
-                position, f"{segment.log_path} has a batch with an invalid checksum"
-            ) from None
         logger.warning("%s: ignored the marker at %d: %s", segment.log_path, position, error)
         return None
 
@@ -58,8 +70,31 @@ def rebuild_aborted(state: LogState, segments: list[LogSegment]) -> None:
     found = state.snapshots.newest(segments[0].base_offset)
     producers, start = found or (ProducerStates(), state.segments.first.base_offset)
     for segment in state.segments.since(start):
-        aborted = replay_segment(segment, producers, start)
+        stored = _stored_end(state, segment)
+        if stored is not None:
+            producers, aborted = stored
+        else:
+            aborted = replay_segment(segment, producers, start)
         if segment.base_offset >= segments[0].base_offset:
             segment.aborted = aborted
         if segment is segments[-1]:
             break
+
+
+def _stored_end(
+    state: LogState, segment: LogSegment
+) -> tuple[ProducerStates, list[AbortedTransaction]] | None:
+    """The producers at the end of a damaged segment and its aborted transactions, if both are on disk.
+
+    A flush saves them when the segment is closed. What they say of a transaction with a damaged batch
+    cannot be read from the batches any more.
+    """
+    if segment.active or not segment.damage:
+        return None
+    found = state.snapshots.newest(segment.next_offset)
+    if found is None or found[1] != segment.next_offset:
+        return None
+    try:
+        return found[0], segment.read_aborted()
+    except CorruptData:
+        return None

@@ -60,6 +60,31 @@ def segments_to_delete(
     return list(segments[:count])
 
 
+def deletion_times(
+    segments: Sequence[SegmentInfo], settings: TopicSettings, *, log_start_offset: int, now_ms: int
+) -> list[int | None]:
+    """When each segment may be deleted at the earliest, if nothing more is written; None: never.
+
+    One that `retention.bytes` or the log start offset has expired is due now.
+    """
+    due = _count_before_start(segments, log_start_offset)
+    limit_ms = UNLIMITED
+    if settings.deleted_by_age_or_size:
+        due = max(due, _count_over_size(segments, settings.retention_bytes))
+        limit_ms = settings.retention_ms
+    times: list[int | None] = []
+    latest = 0
+    for index, segment in enumerate(segments):
+        latest = max(latest, segment.youngest_ms + limit_ms + 1)
+        if index < due:
+            times.append(now_ms)
+        elif limit_ms == UNLIMITED or _is_empty(segment):
+            times.append(None)
+        else:
+            times.append(max(latest, now_ms))
+    return times
+
+
 def _count_before_start(segments: Sequence[SegmentInfo], log_start_offset: int) -> int:
     count = 0
     while (

@@ -14,7 +14,7 @@ def is_full(
     """Whether a batch must go to the next segment."""
     if not segment.size_bytes:
         return False
-    if segment.size_bytes + size > settings.segment_bytes:
+    if segment.size_bytes + size > settings.segment_bytes or segment.damage:
         return True
     if (
         header.last_offset - segment.base_offset > INT_MAX

@@ -13,6 +13,7 @@ from strom.model.errors import CorruptData
 from strom.model.settings import INT_MAX
 from strom.storage.batch_walk import DamagedBatch, walk_headers
 from strom.storage.checksummed import CHECKSUM_BYTES
+from strom.storage.damage import DamagedRange, skip_damage
 from strom.storage.disk import Disk
 from strom.storage.files import File, read_file, write_file
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
@@ -48,6 +49,14 @@ class BatchSpan(NamedTuple):
     size_bytes: int
 
 
+class DamagedSegment(DamagedBatch):
+    """Damage at a position of a segment's file."""
+
+    def __init__(self, segment: "LogSegment", position: int, reason: str) -> None:
+        super().__init__(position, f"{segment.log_path} {reason}")
+        self.segment = segment
+
+
 class LogSegment:
     """A file of batches with ascending offsets, and its indexes."""
 
@@ -75,6 +84,8 @@ class LogSegment:
         self._largest_timestamp: int | None = NO_TIMESTAMP
         self._largest_timestamp_base = base_offset
         self._checked_from = self._checked_to = 0
+        self.damage: list[DamagedRange] = []
+        """The damage that was found so far, ascending; readers skip it."""
 
     @classmethod
     def closed(
@@ -101,8 +112,8 @@ class LogSegment:
         )
         segment._times = TimeIndex.decode(read_file(disk.files, segment.stem + TIME_INDEX_SUFFIX))
         segment._aborted = segment.aborted
-        segment._resume(index_interval)
         segment.active = True
+        segment._resume(index_interval)
         segment.indexes_saved = False
         return segment
 
@@ -145,6 +156,12 @@ class LogSegment:
         self._last_position = position
         self.next_offset = self._last_next = base_offset + header.last_offset_delta + 1
         self.size_bytes = position + size_bytes
+
+    def note_damage(self, damage: DamagedRange) -> None:
+        """Skip damage at the end of what is indexed so far."""
+        self.damage.append(damage)
+        self.size_bytes, self.next_offset = damage.end, damage.next_offset
+        self._last_base = -1
 
     def _note_largest_timestamp(self) -> None:
         largest = self._largest_timestamp
@@ -205,16 +222,19 @@ class LogSegment:
     def aborted(self) -> list[AbortedTransaction]:
         """Aborted transactions whose marker is in this segment; CorruptData if the index is damaged."""
         if self._aborted is None:
-            path = self.stem + TRANSACTION_INDEX_SUFFIX
-            try:
-                self._aborted = decode_aborted(read_file(self._disk.files, path))
-            except FileNotFoundError:
-                self._aborted = []
+            self._aborted = self.read_aborted()
         return self._aborted
 
     @aborted.setter
     def aborted(self, transactions: list[AbortedTransaction]) -> None:
         self._aborted = transactions
+
+    def read_aborted(self) -> list[AbortedTransaction]:
+        """The saved index of aborted transactions; CorruptData if it is damaged."""
+        try:
+            return decode_aborted(read_file(self._disk.files, self.stem + TRANSACTION_INDEX_SUFFIX))
+        except FileNotFoundError:
+            return []
 
     def release(self) -> None:
         """Close the file and unload the indexes: the segment leaves the log."""
@@ -229,7 +249,8 @@ class LogSegment:
         """Rebuild the offset and time index from the batches, in memory."""
         fresh = LogSegment(self._disk, self.stem.rpartition("/")[0], self.base_offset, created_ms=0)
         interval = 4096
-        for _, header in self.headers():
+        for at, header in self.headers():
+            fresh.size_bytes = at
             fresh.note(header, header.size_bytes, interval)
         fresh._note_largest_timestamp()
         self._offsets, self._times = fresh._offsets, fresh._times
@@ -244,23 +265,24 @@ class LogSegment:
     def headers(
         self, position: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """The positions and headers of the batches from a position on; CorruptData names the file."""
+        """The positions and headers of the batches from a position on, without known damage."""
         end = self.size_bytes if end is None else end
-        expected, bound = self.base_offset, self.base_offset + INT_MAX + 1
+        expected = self.base_offset
+        bound = self.base_offset + INT_MAX + 1 if self.active else self.next_offset
         try:
-            for at, header in walk_headers(self.file(), position, end):
+            for at, header in walk_headers(self.file(), position, end, self.damage):
                 if not expected <= header.base_offset < header.next_offset <= bound:
                     raise DamagedBatch(at, "the offsets are not in order")
                 expected = header.next_offset
                 yield at, header
         except DamagedBatch as damage:
-            raise CorruptData(f"{self.log_path}: {damage}") from damage
+            raise DamagedSegment(self, damage.position, f"is damaged: {damage.reason}") from damage
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes of the log file; CorruptData if it was truncated."""
         data = self.file().pread(length, position)
         if len(data) != length:
-            raise DamagedBatch(position, f"{self.log_path} was truncated")
+            raise DamagedSegment(self, position, "was truncated")
         return data
 
     @property
@@ -274,6 +296,10 @@ class LogSegment:
 
     def locate(self, offset: int) -> BatchSpan | None:
         """The batch that holds an offset, else the first one after it, else None."""
+        for each in self.damage:
+            if offset in each:
+                reason = f"has a damaged batch at offset {each.first_offset}"
+                raise DamagedSegment(self, each.position, reason)
         if 0 <= self._last_base <= offset:
             if offset >= self._last_next:
                 return None  # compaction may have left a gap before the next segment
@@ -291,18 +317,29 @@ class LogSegment:
         self.rebuild_indexes()
         return self._search(0, self.base_offset, offset)
 
+    def position_from(self, offset: int) -> int:
+        """The end of all batches before an offset."""
+        for each in self.damage:
+            if offset in each:
+                return each.position
+        span = self.locate(offset)
+        return self.size_bytes if span is None else span.position
+
     def _search(self, position: int, expected: int, offset: int) -> BatchSpan | None:
         window, at = b"", 0
         while position < self.size_bytes:
+            if self.damage and (after := skip_damage(self.damage, position)) != position:
+                window, at, position = b"", 0, after
+                continue
             if at + SPAN_BYTES > len(window):
                 length = min(_SEARCH_WINDOW, self.size_bytes - position)
                 window, at = self.read(position, length), 0
                 if length < SPAN_BYTES:
-                    raise DamagedBatch(position, f"{self.log_path} ends within a batch")
+                    raise DamagedSegment(self, position, "ends within a batch")
             base_offset, next_offset, size_bytes = read_span(window, at)
             ordered = expected <= base_offset < next_offset <= self.next_offset
             if not ordered or size_bytes < HEADER_BYTES:
-                raise DamagedBatch(position, f"{self.log_path} has no batch")
+                raise DamagedSegment(self, position, "has no batch")
             if next_offset > offset:
                 return BatchSpan(base_offset, next_offset, position, size_bytes)
             position += size_bytes
@@ -310,15 +347,18 @@ class LogSegment:
             expected = next_offset
         return None
 
-    def stored_end(self) -> int:
+    def stored_end(self, *, verify: bool = False) -> int:
         """The offset after the last batch of a closed segment, read from the end of its file.
 
-        CorruptData if the last batch does not end at the end of the file.
+        CorruptData if the last batch does not end at the end of the file, or with `verify` if its
+        checksum is invalid.
         """
         start, next_offset = self._last_indexed(), self.base_offset
-        for _, header in self.headers(start):
+        for at, header in self.headers(start):
             next_offset = header.next_offset
-        return next_offset
+            if verify and at + header.size_bytes == self.size_bytes:
+                self.verify(at, header, self.read(at, header.size_bytes))
+        return max([next_offset, *(each.next_offset for each in self.damage)])
 
     def _last_indexed(self) -> int:
         """Position of the last entry of the saved offset index, 0 unless it points to its batch."""
@@ -359,16 +399,42 @@ class LogSegment:
 
     def _verify_largest_timestamp(self) -> int:
         entry = self.time_index.last()
+        if entry is not None and self.is_damaged(self.base_offset + entry.relative_offset):
+            return entry.timestamp  # the index has a checksum of its own
         if entry is not None:
             span = self.locate(self.base_offset + entry.relative_offset)
             if span is not None and span.position + span.size_bytes <= self.size_bytes:
                 data = self.read(span.position, span.size_bytes)
                 header = read_header(data)
-                if header.max_timestamp == entry.timestamp and has_valid_checksum(data, 0, header):
+                if not has_valid_checksum(data, 0, header):
+                    raise DamagedSegment(
+                        self, span.position, "has a batch with an invalid checksum"
+                    )
+                if header.max_timestamp == entry.timestamp:
                     return entry.timestamp
         self.rebuild_indexes()
         last = self.time_index.last()
         return last.timestamp if last else NO_TIMESTAMP
+
+    # Damage
+
+    def verify(self, position: int, header: BatchHeader, data: Buffer) -> None:
+        """CorruptData if the checksum of a batch does not match."""
+        if not has_valid_checksum(data, 0, header):
+            raise DamagedSegment(self, position, "has a batch with an invalid checksum")
+
+    def damage_after(self, position: int) -> list[int]:
+        """Where known damage after a position begins."""
+        return [each.position for each in self.damage if each.position > position]
+
+    def is_damaged(self, offset: int) -> bool:
+        """Whether an offset is in known damage."""
+        return any(offset in each for each in self.damage)
+
+    def add_damage(self, damage: DamagedRange) -> None:
+        """Have readers skip damage from now on."""
+        self.damage = sorted([*self.damage, damage])
+        self._last_base = -1
 
     # Verified ranges
 

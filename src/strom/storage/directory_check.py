@@ -1,0 +1,187 @@
+"""Checking and repairing a data directory, without a broker or beside one.
+
+A directory that a broker uses is only read, and only up to its recovery points. A repair needs the lock.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from strom.model.errors import CorruptData, UserError
+from strom.model.topics import METADATA_TOPIC
+from strom.storage.directory_files import (
+    CLEAN_STOP_FILE,
+    COPIES_FOLDER,
+    IDENTITY_FILE,
+    LOCK_FILE,
+    PARTITION_FILE,
+    decode_identity,
+    encode_identity,
+    list_partition_folders,
+    read_points,
+)
+from strom.storage.files import FileSystem, read_file, replace_file
+from strom.storage.folder import complete_interrupted_work, list_segments
+from strom.storage.recovery import RecoveryPoint
+from strom.storage.salvage import Salvage, Salvaged, copy_folder, needed_bytes
+from strom.storage.verification import (
+    Finding,
+    OnBytes,
+    PartitionCheck,
+    PartitionVerification,
+)
+from strom.supervision.file_lock import LockHeld
+
+_ATTEMPTS = 3
+"""How often a damaged partition is checked while a broker uses it: files come and go meanwhile."""
+_SPARE_BYTES = 1024 * 1024
+IDENTITY = "identity"
+"""The kind of a finding: the file with the id of the topic cannot be read."""
+
+
+class DirectoryCheck:
+    """A data directory that is checked; `holder` is the process that uses it, None if it is locked."""
+
+    def __init__(self, files: FileSystem, path: str, holder: str | None) -> None:
+        self.holder = holder
+        self.problems: list[str] = []
+        """What concerns no single partition, and cannot be repaired."""
+        self._files = files
+        self._path = path
+        self._points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
+        self._names = list_partition_folders(files, path)
+        self._read_points()
+        if self._names and f"{METADATA_TOPIC}-0" not in self._names:
+            self.problems.append(
+                f"{path}/{METADATA_TOPIC}-0 with the list of topics is missing; restore it from a backup"
+            )
+
+    def _read_points(self) -> None:
+        try:
+            self._points = read_points(self._files, self._path)
+        except CorruptData as damage:
+            self.problems.append(
+                f"the checkpoint cannot be read ({damage}): damage looks like writes that a "
+                "crash interrupted; the next start replaces it"
+            )
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all log files, for a progress bar."""
+        total = 0
+        for name in self._names:
+            with suppress(FileNotFoundError):
+                for _, path in list_segments(self._files, f"{self._path}/{name}"):
+                    total += self._files.size(path)
+        return total
+
+    def partitions(self, on_bytes: OnBytes) -> Iterator[PartitionCheck]:
+        """Check one partition after the other."""
+        for name in self._names:
+            check = self._check(name, on_bytes)
+            if check is not None:
+                yield check
+
+    def _check(self, name: str, on_bytes: OnBytes) -> PartitionCheck | None:
+        """The check of a partition, None if it was deleted meanwhile."""
+        check = None
+        for _ in range(_ATTEMPTS):
+            try:
+                check = self._check_once(name, on_bytes)
+            except FileNotFoundError:
+                if self.holder is None:
+                    raise
+                check = None
+                continue
+            if not check.findings or self.holder is None:
+                return check
+        return check
+
+    def _check_once(self, name: str, on_bytes: OnBytes) -> PartitionCheck:
+        folder = f"{self._path}/{name}"
+        stored, known = self._stored_id(folder), self._known_id(name)
+        is_changed = stored is None or (known is not None and (name, stored) not in self._points)
+        topic_id = known if is_changed else stored
+        point = RecoveryPoint() if topic_id is None else self._points.get((name, topic_id))
+        check = self._verify(folder, point or RecoveryPoint(), on_bytes)
+        if is_changed and stored is not None and check.end_offset < check.point.flushed_offset:
+            # Rather a topic that was recreated since the checkpoint.
+            return self._verify(folder, RecoveryPoint(), on_bytes)
+        if is_changed and check.size_bytes:  # else a crash has interrupted its creation
+            check.findings.append(Finding(IDENTITY, f"{folder}/{PARTITION_FILE}", -1, -1))
+        return check
+
+    def _verify(self, folder: str, point: RecoveryPoint, on_bytes: OnBytes) -> PartitionCheck:
+        is_online = self.holder is not None
+        return PartitionVerification(
+            self._files, folder, point, is_online=is_online, on_bytes=on_bytes
+        ).run()
+
+    def _stored_id(self, folder: str) -> uuid.UUID | None:
+        """The id of the topic that a folder says it belongs to, None if that cannot be read."""
+        try:
+            return decode_identity(read_file(self._files, f"{folder}/{PARTITION_FILE}"))
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def _known_id(self, name: str) -> uuid.UUID | None:
+        """The id of a partition's topic in the checkpoint, None if there are none or several."""
+        ids = [topic_id for each, topic_id in self._points if each == name]
+        return ids[0] if len(ids) == 1 else None
+
+    # Repair
+
+    def salvage(self, damaged: Iterable[PartitionCheck], stamp: str) -> Iterator[Salvaged]:
+        """Copy and repair damaged partitions, one after the other; UserError without enough space.
+
+        `stamp` names the folder with the copies.
+        """
+        checks = list(damaged)
+        needed = _SPARE_BYTES + sum(needed_bytes(self._files, each) for each in checks)
+        free = self._files.space(self._path).free
+        if free < needed:
+            raise UserError(
+                f"The repair needs {needed} bytes in {self._path} for a copy of the damaged partitions, "
+                f"but {free} are free. Nothing was changed."
+            )
+        if self._files.exists(f"{self._path}/{CLEAN_STOP_FILE}"):
+            # The next start must check the logs, and not expect the files of the last stop.
+            self._files.remove(f"{self._path}/{CLEAN_STOP_FILE}")
+            self._files.sync_directory(self._path)
+        copies = f"{self._path}/{COPIES_FOLDER}/{stamp}"
+        while self._files.exists(copies):
+            copies += "+"  # an earlier copy is never overwritten: it may be the only one
+        for check in checks:
+            yield self._salvage_one(check, f"{copies}/{check.name}")
+
+    def _salvage_one(self, check: PartitionCheck, copy: str) -> Salvaged:
+        copy_folder(self._files, check.folder, copy)
+        complete_interrupted_work(self._files, check.folder)
+        settled = PartitionVerification(self._files, check.folder, check.point).run()
+        salvaged = Salvage(self._files, settled, copy).run()
+        topic_id = self._known_id(check.name)
+        if topic_id is not None and any(each.kind == IDENTITY for each in check.findings):
+            identity = encode_identity(topic_id)
+            replace_file(self._files, check.folder, PARTITION_FILE, identity)
+        return salvaged
+
+
+@contextmanager
+def open_for_check(files: FileSystem, path: str, *, repair: bool) -> Iterator[DirectoryCheck]:
+    """A data directory to check, locked unless a broker uses it; UserError if that rules out a repair."""
+    path = path.rstrip("/") or "/"
+    if not files.exists(f"{path}/{IDENTITY_FILE}"):
+        raise UserError(f"{path} is not a data directory of strom: it has no {IDENTITY_FILE}.")
+    try:
+        lock = files.lock(f"{path}/{LOCK_FILE}")
+    except LockHeld as error:
+        if repair:
+            raise UserError(
+                f"{path} is in use by {error.holder}. Stop it before a repair; nothing was changed."
+            ) from None
+        yield DirectoryCheck(files, path, error.holder)
+        return
+    try:
+        yield DirectoryCheck(files, path, None)
+    finally:
+        lock.release()

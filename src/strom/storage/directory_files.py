@@ -1,0 +1,61 @@
+"""The files of a data directory beside its logs: which there are, and what they hold."""
+
+import base64
+import re
+import uuid
+
+from strom.model.errors import CorruptData
+from strom.storage.checksummed import decode_lines
+from strom.storage.files import FileSystem, read_file
+from strom.storage.recovery import RecoveryPoint
+
+IDENTITY_FILE = "strom.json"
+LOCK_FILE = ".lock"
+CHECKPOINT_FILE = "checkpoint"
+CLEAN_STOP_FILE = "clean-stop"
+PARTITION_FILE = "partition.metadata"
+COPIES_FOLDER = "damaged"
+"""Where `strom verify --repair` keeps the files of a partition as they were."""
+_PARTITION_FOLDER = re.compile(r"-[0-9]+$")
+
+
+def read_points(files: FileSystem, path: str) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
+    """The recovery points in the checkpoint of a data directory; CorruptData if it is damaged."""
+    points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
+    try:
+        for line in decode_lines(read_file(files, f"{path}/{CHECKPOINT_FILE}")):
+            partition, topic_id, flushed, start = line.split()
+            points[partition, uuid.UUID(topic_id)] = RecoveryPoint(int(flushed), int(start))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise CorruptData(str(error)) from error
+    return points
+
+
+def list_partition_folders(files: FileSystem, path: str) -> list[str]:
+    """The names of the folders in a data directory that hold a partition."""
+    return [
+        name
+        for name in files.list(path)
+        if _PARTITION_FOLDER.search(name) and files.is_directory(f"{path}/{name}")
+    ]
+
+
+def encode_identity(topic_id: uuid.UUID) -> bytes:
+    """The content of the file that says to which topic a partition's folder belongs."""
+    return f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
+
+
+def decode_identity(data: bytes) -> uuid.UUID:
+    """The topic id in that file; ValueError if it cannot be read."""
+    for line in data.decode().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "topic_id":
+            return uuid.UUID(bytes=base64.urlsafe_b64decode(value + "=="))
+    raise ValueError("no topic id")
+
+
+def encode_id(identifier: uuid.UUID) -> str:
+    """URL-safe base64 of 22 characters, as Kafka writes topic ids."""
+    return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")

@@ -1,0 +1,228 @@
+"""Repairing a partition: what is whole stays with its offsets, what is damaged is left out.
+
+Before, all its files are copied. Each later step can be repeated, and a crash after it leaves a log that
+is as damaged as before, or less:
+
+1. An empty segment is added at the end, where the log went on: no offset is assigned a second time.
+2. `cleaned-offsets` records that the log may have gaps.
+3. One by one, a damaged file is replaced by one with its whole batches.
+4. `log-start-offset` accepts that files at the start are missing.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from strom.model.errors import CorruptData, StorageError
+from strom.storage.batch_walk import walk_batches
+from strom.storage.cleaned import read_cleaned, write_cleaned
+from strom.storage.damage import DamagedRange
+from strom.storage.files import File, FileSystem, create_durable_directory, read_file
+from strom.storage.folder import CLEANED, read_folder
+from strom.storage.producer_state import ProducerInfo, ProducerStates
+from strom.storage.segment import (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
+from strom.storage.snapshots import SnapshotFiles
+from strom.storage.start_offset import prepare_removal
+from strom.storage.transaction_index import AbortedTransaction, decode_aborted
+from strom.storage.verification import PartitionCheck, SegmentCheck
+from strom.wire.kafka.batch import BatchHeader, read_header
+from strom.wire.kafka.records import ControlType, Marker, build_marker, read_marker
+
+_COPY_BYTES = 1024 * 1024
+
+
+@dataclass
+class Salvaged:
+    """The result of repairing one partition."""
+
+    name: str
+    copy: str
+    """The folder with its files as they were."""
+    batches: int = 0
+    """How many batches of rewritten files were kept."""
+    aborted: list[int] = field(default_factory=list)
+    """The first offsets of transactions that count as aborted, because their end is damaged."""
+
+
+def needed_bytes(files: FileSystem, check: PartitionCheck) -> int:
+    """The space that a repair needs: for the copy, and for each file that is replaced."""
+    copied = sum(files.size(f"{check.folder}/{name}") for name in files.list(check.folder))
+    return copied + sum(each.size_bytes for each in check.segments if each.damage)
+
+
+def copy_folder(files: FileSystem, source: str, target: str) -> None:
+    """Copy the files of a folder durably."""
+    create_durable_directory(files, target)
+    for name in files.list(source):
+        original, copy = files.open(f"{source}/{name}"), files.open(f"{target}/{name}", create=True)
+        try:
+            copy.truncate(0)
+            for position in range(0, original.size(), _COPY_BYTES):
+                copy.append(original.pread(_COPY_BYTES, position))
+            copy.datasync()
+        finally:
+            original.close()
+            copy.close()
+    files.sync_directory(target)
+
+
+class Salvage:
+    """One repair of one partition, whose files are copied already and used by no broker."""
+
+    def __init__(self, files: FileSystem, check: PartitionCheck, copy: str) -> None:
+        self._files = files
+        self._check = check
+        self._folder = check.folder
+        self._producers = ProducerStates()
+        self._snapshots = SnapshotFiles(
+            files, check.folder, read_folder(files, check.folder).snapshot_offsets
+        )
+        self._result = Salvaged(check.name, copy)
+
+    def run(self) -> Salvaged:
+        self._continue_after_the_end()
+        self._allow_gaps()
+        damaged = [each for each in self._check.segments if each.damage]
+        for segment in self._check.segments if damaged else ():
+            self._rewrite(segment)
+        bases = read_folder(self._files, self._folder).bases
+        prepare_removal(self._files, self._folder, bases[0])
+        return self._result
+
+    def _continue_after_the_end(self) -> None:
+        check = self._check
+        end = max(check.end_offset, check.point.flushed_offset)
+        last = check.segments[-1] if check.segments else None
+        is_open_ended = last is None or last.damage or last.end_offset < end
+        if is_open_ended and (last is None or last.base_offset != end):
+            self._files.open(f"{self._folder}/{end:020d}{LOG_SUFFIX}", create=True).close()
+            self._files.sync_directory(self._folder)
+
+    def _allow_gaps(self) -> None:
+        paths = {finding.path for finding in self._check.findings}
+        bases = [each.base_offset for each in self._check.segments if each.path in paths]
+        if bases:
+            cleaned = read_cleaned(self._files, self._folder)
+            before = max(cleaned.gaps_before, max(bases) + 1)
+            write_cleaned(self._files, self._folder, cleaned._replace(gaps_before=before))
+
+    def _rewrite(self, segment: SegmentCheck) -> None:
+        """Replace a damaged file; of a whole one only the state of its producers is needed."""
+        source = self._files.open(segment.path)
+        try:
+            if not segment.damage:
+                for _ in self._whole_batches(source, segment):
+                    pass
+                return
+            new = self._files.open(segment.path + CLEANED, create=True)
+            try:
+                new.truncate(0)
+                for data in self._whole_batches(source, segment):
+                    new.append(data)
+                new.datasync()
+            finally:
+                new.close()
+        finally:
+            source.close()
+        stem = segment.path.removesuffix(LOG_SUFFIX)
+        for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # they hold positions
+            if self._files.exists(stem + suffix):
+                self._files.remove(stem + suffix)
+        self._files.rename(segment.path + CLEANED, segment.path)
+        self._files.sync_directory(self._folder)
+
+    def _whole_batches(
+        self, source: File, segment: SegmentCheck
+    ) -> Iterator[memoryview | bytearray]:
+        position, epoch = 0, 0
+        ends = DamagedRange(segment.size_bytes, segment.size_bytes, -1, -1)
+        for damage in [*segment.damage, ends]:
+            for _, header, data in walk_batches(source, position, damage.position):
+                epoch = header.leader_epoch
+                self._result.batches += bool(segment.damage)
+                self._update(header, data)
+                yield data
+            if damage is not ends:
+                yield from self._markers(segment, damage, epoch)
+            position = damage.end
+
+    def _update(self, header: BatchHeader, data: memoryview) -> None:
+        marker = None
+        if header.is_control:
+            with suppress(CorruptData):  # as in recovery, it then ends no transaction
+                marker = read_marker(data, 0, header)
+        self._producers.update(header, marker)
+
+    # Transactions
+
+    def _markers(
+        self, segment: SegmentCheck, damage: DamagedRange, epoch: int
+    ) -> Iterator[bytearray]:
+        """In the place of damage, the ends of the transactions that may have ended there."""
+        offset = damage.first_offset
+        for producer in list(self._producers.producers()):
+            kind = self._end_of(producer, segment, damage)
+            if kind is None:
+                continue
+            if offset >= damage.next_offset:
+                raise StorageError(
+                    f"{segment.path}: more transactions may have ended at offset "
+                    f"{damage.first_offset} than there were records. Restore it from a backup"
+                )
+            end = Marker(kind, producer.coordinator_epoch or 0)
+            marker = build_marker(
+                end,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                timestamp=producer.last_timestamp,
+                base_offset=offset,
+                leader_epoch=epoch,
+            )
+            offset += 1
+            self._producers.update(read_header(marker), end)
+            yield marker
+
+    def _end_of(
+        self, producer: ProducerInfo, segment: SegmentCheck, damage: DamagedRange
+    ) -> ControlType | None:
+        """How the open transaction of a producer ended in damage, None if it did not.
+
+        What was saved when the segment was closed decides. Without it the transaction counts as aborted:
+        then no record is committed that was not.
+        """
+        first = producer.transaction_first_offset
+        if first is None:
+            return None
+        saved = self._saved_at_end(segment)
+        if saved is None:
+            self._result.aborted.append(first)
+            return ControlType.ABORT
+        producers, aborted = saved
+        for each in aborted:
+            if (each.producer_id, each.first_offset) == (producer.producer_id, first):
+                return ControlType.ABORT if each.last_offset < damage.next_offset else None
+        for each_open in producers.producers():
+            is_same = each_open.producer_id == producer.producer_id
+            if is_same and each_open.transaction_first_offset == first:
+                return None
+        return ControlType.COMMIT
+
+    def _saved_at_end(
+        self, segment: SegmentCheck
+    ) -> tuple[ProducerStates, list[AbortedTransaction]] | None:
+        end = segment.end_offset if segment.following is None else segment.following
+        found = self._snapshots.newest(end)
+        if found is None or found[1] != end:
+            return None
+        stem = segment.path.removesuffix(LOG_SUFFIX)
+        try:
+            return found[0], decode_aborted(read_file(self._files, stem + TRANSACTION_INDEX_SUFFIX))
+        except FileNotFoundError:
+            return found[0], []
+        except CorruptData:
+            return None

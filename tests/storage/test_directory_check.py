@@ -1,0 +1,292 @@
+"""Checking and repairing a data directory: nothing whole is lost, even if a repair is interrupted."""
+
+import contextlib
+import errno
+import itertools
+from typing import Any
+
+import pytest
+
+from strom.model.errors import UserError
+from strom.storage.directory_check import open_for_check
+from strom.storage.files import Space
+from strom.testing.memory_files import MemoryFiles
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import ControlType, Marker, build_marker
+from tests.storage.world import (
+    PATH,
+    START_MS,
+    STATE_PARTITION,
+    World,
+    batch,
+    read_all,
+    read_around,
+)
+
+
+def verify(world: World):
+    with open_for_check(world.files, PATH, repair=False) as directory:
+        return list(directory.partitions(lambda _: None))
+
+
+def findings(world: World) -> list[tuple[str, int, int]]:
+    return [
+        (each.kind, each.first_offset, each.next_offset)
+        for check in verify(world)
+        for each in check.findings
+    ]
+
+
+def repair(world: World):
+    with open_for_check(world.files, PATH, repair=True) as directory:
+        damaged = [one for one in directory.partitions(lambda _: None) if one.findings]
+        return list(directory.salvage(damaged, "then"))
+
+
+def logs(world: World) -> list[str]:
+    return [path for path in world.files.paths(world.folder) if path.endswith(".log")]
+
+
+def stopped(world: World, *, clean: bool = True) -> World:
+    world.checkpoint()
+    if clean:
+        world.stop()
+    world.files.sync_all()
+    world.files.crash()
+    return world
+
+
+def flip(world: World, path: str, nth: int, byte: int = 65) -> None:
+    data = bytearray(world.files.peek(path))
+    data[[at for at, _ in headers(data)][nth] + byte] ^= 1
+    world.files.poke(path, data)
+
+
+def remove(world: World, path: str) -> None:
+    world.files.remove(path)
+    world.files.sync_all()
+
+
+def contents(files: MemoryFiles, folder: str) -> dict[str, bytes]:
+    return {path.rpartition("/")[2]: files.peek(path) for path in files.paths(folder)}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_whole_directory_has_no_findings_and_is_not_changed(clean):
+    world = World(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    world.fill(30)
+    assert world.compact()
+    world.fill(10)
+    stopped(world, clean=clean)
+    before = {path: world.files.peek(path) for path in world.files.paths(PATH)}
+    (check,) = verify(world)
+    assert check.findings == []
+    assert check.batches > 10
+    assert {path: world.files.peek(path) for path in world.files.paths(PATH)} == before
+
+
+def test_a_torn_write_is_no_damage():
+    world = World()
+    world.fill(10)
+    world.checkpoint()
+    world.files.sync_all()
+    world.files.crash()
+    file = world.files.open(logs(world)[-1])
+    file.append(b"torn")
+    world.files.sync_all()
+    (check,) = verify(world)
+    assert check.findings == []
+    assert check.torn_bytes == 4
+
+
+def test_a_directory_in_use_is_only_read_up_to_its_recovery_points():
+    world = World()
+    world.fill(30)
+    world.checkpoint()
+    world.append(batch(b"not flushed"))
+    with open_for_check(world.files, PATH, repair=False) as directory:
+        assert directory.holder is not None
+        (check,) = directory.partitions(lambda _: None)
+        assert check.findings == []
+        assert check.batches >= 30
+    flip(world, logs(world)[1], 0)
+    assert findings(world) == [("damaged", 5, 6)]
+    with pytest.raises(UserError, match="in use by"):
+        repair(world)
+
+
+def test_a_folder_without_an_identity_is_refused():
+    world = World()
+    stopped(world)
+    world.files.remove(f"{PATH}/strom.json")
+    with pytest.raises(UserError, match="is not a data directory"):
+        verify(world)
+
+
+def damage_batches(world):
+    flip(world, logs(world)[0], 1)
+    flip(world, logs(world)[2], 0, byte=10)
+    flip(world, logs(world)[-1], -1)
+
+
+def lose_the_first(world):
+    remove(world, logs(world)[0])
+
+
+def lose_one_within(world):
+    remove(world, logs(world)[2])
+
+
+def lose_the_last(world):
+    remove(world, logs(world)[-1])
+
+
+def lose_all(world):
+    for path in logs(world):
+        remove(world, path)
+
+
+def lose_the_identity(world):
+    world.files.poke(f"{world.folder}/partition.metadata", b"noise")
+
+
+DAMAGES = [damage_batches, lose_the_first, lose_one_within, lose_the_last, lose_all]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [*DAMAGES, lose_the_identity])
+@pytest.mark.parametrize("partition", [None, STATE_PARTITION])
+def test_a_repair_keeps_all_that_is_whole_and_a_copy(clean, damage, partition):
+    world = World(**({"partition": partition} if partition else {}))
+    world.fill(28)
+    values = {record.offset: record.value for record in read_all(world.log)}
+    stopped(world, clean=clean)
+    damage(world)
+    files = contents(world.files, world.folder)
+    lost = {
+        offset
+        for kind, first, end in findings(world)
+        if kind != "identity"
+        for offset in range(first, end)
+    }
+    assert findings(world)
+    (salvaged,) = repair(world)
+    assert contents(world.files, salvaged.copy) == files
+    assert findings(world) == []
+    world.files.crash()
+    world.reopen()
+    assert world.log.quarantined is None
+    found = {record.offset: record.value for record in read_all(world.log)}
+    assert found == {at: value for at, value in values.items() if at not in lost}
+    assert world.append(batch(b"next")).base_offset == 28, "no offset is assigned twice"
+    world.flush()
+    world.crash()
+    assert world.log.quarantined is None
+    assert read_all(world.log)[-1].value == b"next"
+    world.restart()
+    assert world.log.quarantined is None
+    assert read_all(world.log)[-1].value == b"next"
+
+
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_interrupted_repair_loses_nothing_and_can_be_repeated(damage, error, every):
+    for nth in itertools.count(1, every):
+        world = World(seed=nth)
+        world.fill(28)
+        values = {record.offset: record.value for record in read_all(world.log)}
+        stopped(world)
+        damage(world)
+        lost = {at for _, first, end in findings(world) for at in range(first, end)}
+        world.files.fail(nth, error, sticky=True)
+        with contextlib.suppress(OSError):
+            repair(world)
+        met = world.files.has_failed
+        world.files.crash()
+        whole = [path for path in world.files.paths(PATH) if path.startswith(f"{PATH}/damaged/")]
+        before = {path: world.files.peek(path) for path in whole}
+        repair(world)
+        assert {path: world.files.peek(path) for path in whole} == before
+        assert findings(world) == []
+        world.files.crash()
+        world.reopen()
+        assert world.log.quarantined is None
+        found = {record.offset: record.value for record in read_all(world.log)}
+        assert found == {at: value for at, value in values.items() if at not in lost}
+        if not met:
+            break
+    assert nth > 20
+
+
+def test_without_room_for_the_copy_nothing_is_changed(monkeypatch):
+    world = World()
+    world.fill(28)
+    stopped(world)
+    damage_batches(world)
+    before = {path: world.files.peek(path) for path in world.files.paths(PATH)}
+    monkeypatch.setattr(world.files, "space", lambda _: Space(10**9, 5000))
+    with pytest.raises(UserError, match=r"needs \d+ bytes .* 5000 are free. Nothing was changed"):
+        repair(world)
+    assert {path: world.files.peek(path) for path in world.files.paths(PATH)} == before
+
+
+def transactions(world: World, *kinds: ControlType | None) -> None:
+    """A transaction of one record for each kind, and its marker if it has ended."""
+    ids: Any = {"producer_id": 7, "producer_epoch": 0}
+    for at, kind in enumerate(kinds):
+        world.append(batch(b"%d" % at, base_sequence=at, transactional=True, **ids))
+        if kind is not None:
+            marker = build_marker(Marker(kind, 0), timestamp=START_MS, **ids)
+            world.append(marker, from_client=False)
+    world.flush()
+
+
+def committed(world: World) -> set[bytes | None]:
+    """The values of committed records."""
+    chunk = world.log.reader.read(world.log.start_offset, 10**5, committed_only=True)
+    stable = world.log.last_stable_offset
+    return {
+        record.value
+        for record in read_around(world.log)
+        if record.offset < stable
+        and len(record.value or b"") == 1
+        and not any(
+            each.first_offset <= record.offset <= each.last_offset for each in chunk.aborted
+        )
+    }
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("first", [ControlType.ABORT, ControlType.COMMIT])
+def test_the_outcome_of_a_transaction_whose_marker_is_damaged_never_becomes_a_commit(clean, first):
+    world = World(segment_bytes=100_000)
+    transactions(world, first, ControlType.COMMIT)
+    stopped(world, clean=clean)
+    flip(world, logs(world)[0], 1)
+    (salvaged,) = repair(world)
+    world.reopen()
+    assert world.log.quarantined is None
+    if clean:
+        assert salvaged.aborted == [], "what was saved at the stop tells"
+        assert committed(world) == ({b"0", b"1"} if first is ControlType.COMMIT else {b"1"})
+    else:
+        assert salvaged.aborted == [0]
+        assert committed(world) == {b"1"}
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_transaction_that_is_open_at_the_end_can_be_ended_after_a_repair(clean):
+    world = World(segment_bytes=100_000)
+    transactions(world, None, None, None)
+    stopped(world, clean=clean)
+    flip(world, logs(world)[0], 1)
+    repair(world)
+    world.reopen()
+    assert world.log.quarantined is None
+    assert world.log.has_open_transactions
+    ids: Any = {"producer_id": 7, "producer_epoch": 0}
+    end = build_marker(Marker(ControlType.COMMIT, 0), timestamp=START_MS, **ids)
+    world.append(end, from_client=False)
+    world.flush()
+    assert committed(world) == ({b"0", b"2"} if clean else {b"2"})
