@@ -274,8 +274,7 @@ async def _serve(
             signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
     node = Node(settings)
     ready = await node.start()
-    # What was loaded stays. Unfrozen, each full collection would stop the loop for its whole size.
-    gc.freeze()
+    _relax_garbage_collection()
     on_ready(ready)
     node.failed.add_done_callback(lambda _: stop.set())
     await stop.wait()
@@ -298,6 +297,16 @@ def _garbage_collection_paused() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _relax_garbage_collection() -> None:
+    """Make full collections rare: each stops the event loop, for a second if there are a million objects.
+
+    What was loaded stays, so it is excluded. Hardly anything here forms cycles, and those of requests are
+    found by the collections of young objects, which stay short.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 100)
 
 
 def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:

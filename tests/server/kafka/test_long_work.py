@@ -12,7 +12,7 @@ import pytest
 
 from strom.model.errors import ErrorCode
 from strom.server.kafka import long_work as slicing
-from strom.server.kafka.handlers import k00_produce
+from strom.server.kafka.handlers import k00_produce, k08_offset_commit
 from strom.server.kafka.long_work import LongWork, StepsDone, run_slice
 from strom.storage.validation import LONG_RECORDS, MAX_INVALID_RECORDS, RECORDS_PER_STEP
 from strom.testing import ManualClock
@@ -34,6 +34,7 @@ from strom.wire.kafka.messages.k08_offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from strom.wire.kafka.messages.k09_offset_fetch import OffsetFetchRequest
 from strom.wire.kafka.messages.k10_find_coordinator import FindCoordinatorRequest
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest
 from strom.wire.kafka.messages.k22_init_producer_id import InitProducerIdRequest
@@ -293,6 +294,49 @@ def test_groups_are_listed_in_slices(tiny_slices):
             response = await caller.call(ListGroupsRequest(), 4)
             assert sorted(one.group_id for one in response.groups) == sorted(names)
             assert turns.count - before >= 2 * len(names)  # building and encoding the response
+
+    run(test())
+
+
+def test_the_offsets_of_many_partitions_are_committed_in_slices_and_in_order(
+    tiny_slices, monkeypatch
+):
+    monkeypatch.setattr(k08_offset_commit, "MAX_AT_ONCE", 7)
+
+    def commit(offset, count):
+        offsets = [
+            OffsetCommitRequestPartition(partition_index=at, committed_offset=offset)
+            for at in range(count)
+        ]
+        topics = [
+            OffsetCommitRequestTopic(name=name, partitions=offsets) for name in ("a", "b", "none")
+        ]
+        return OffsetCommitRequest(group_id="g", topics=topics)
+
+    async def test():
+        async with running_node(auto_create_topics=False) as node, counted_turns() as turns:
+            caller = await node.caller()
+            for name in ("a", "b"):
+                await caller.call(create_request(name, 20), 5)
+            await caller.call(FindCoordinatorRequest(key="g"), 0)
+            first, second = commit(1, 20), commit(2, 1)
+            before = turns.count
+            caller.writer.write(frame_of(first, 6) + frame_of(second, 6))
+            response = await caller.receive(first, 6)
+            assert turns.count - before >= 60 // 7
+            wrong = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert [
+                (topic.name, [(one.partition_index, one.error_code) for one in topic.partitions])
+                for topic in response.topics
+            ] == [
+                (name, [(at, code) for at in range(20)])
+                for name, code in (("a", 0), ("b", 0), ("none", wrong))
+            ]
+            await caller.receive(second, 6)
+            fetched = await caller.call(OffsetFetchRequest(group_id="g", topics=None), 6)
+            for topic in fetched.topics:
+                offsets = [one.committed_offset for one in topic.partitions]
+                assert offsets == [2] + [1] * 19
 
     run(test())
 

@@ -101,21 +101,23 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
     partitions = 0
-    later: list[_Postponed] = []
+    later: list[_Postponed] | None = None
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
         response.responses.append(answer)
         partitions += len(topic_data.partition_data)
+        if later is None and partitions > MAX_AT_ONCE:
+            later = []
         for data in topic_data.partition_data:
-            if not later and partitions <= MAX_AT_ONCE:
+            if later is None:
                 try:
                     one = _append(request, topic_data, data, context, now_ms, pending)
                     answer.partition_responses.append(one)
                     continue
                 except LongValidation:
-                    pass  # everything after it is postponed too, to keep the order
+                    later = []  # everything after it is postponed too, to keep the order
             later.append((topic_data, data, answer))
-    if later:
+    if later is not None:
         return _append_later(request, later, context, pending)
     if request.acks == ACKS_NONE:
         _close_on_error(response)

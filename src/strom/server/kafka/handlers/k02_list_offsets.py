@@ -6,6 +6,7 @@ Behaviour: the special timestamps are latest (-1), earliest (-2), the record wit
 
 from collections import Counter
 
+from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.steps import Steps
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
@@ -49,57 +50,67 @@ def list_offsets(request: ListOffsetsRequest, context: Context) -> Steps[ListOff
     for topic in request.topics:
         answer = ListOffsetsTopicResponse(name=topic.name)
         response.topics.append(answer)
-        for partition in topic.partitions:
-            if times[topic.name, partition.partition_index] == 1:
-                found = yield from _find(topic.name, partition, committed_only, context)
-            else:
-                found = _asked_twice(partition)
-            answer.partitions.append(found)
+        for wanted in topic.partitions:
+            try:
+                if times[topic.name, wanted.partition_index] != 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                partition = _partition(topic.name, wanted, context)
+                found = _special_offset(partition, wanted.timestamp, committed_only)
+                if found is None:
+                    found = yield from _look_up(partition.log, wanted.timestamp, committed_only)
+                answer.partitions.append(_found(wanted, found, context))
+            except ApiError as error:
+                answer.partitions.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=wanted.partition_index, error_code=error.code
+                    )
+                )
             yield None
     return response
 
 
-def _asked_twice(wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index, error_code=ErrorCode.INVALID_REQUEST
+def _partition(topic: str, wanted: ListOffsetsPartition, context: Context) -> Partition:
+    partition = context.broker.topic(topic).partition(wanted.partition_index)
+    partition.check_leader_epoch(wanted.current_leader_epoch)
+    if context.version < FIRST_VERSIONS.get(wanted.timestamp, 0):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    return partition
+
+
+def _found(
+    wanted: ListOffsetsPartition, found: FoundOffset, context: Context
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, offset=found.offset, timestamp=found.timestamp
     )
-
-
-def _find(
-    topic: str, wanted: ListOffsetsPartition, committed_only: bool, context: Context
-) -> Steps[ListOffsetsPartitionResponse]:
-    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-    try:
-        partition = context.broker.topic(topic).partition(wanted.partition_index)
-        partition.check_leader_epoch(wanted.current_leader_epoch)
-        if context.version < FIRST_VERSIONS.get(wanted.timestamp, 0):
-            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        found = yield from _look_up(
-            partition.log, wanted.timestamp, partition.leader_epoch, committed_only
-        )
-    except ApiError as error:
-        answer.error_code = error.code
-        return answer
-    answer.offset, answer.timestamp = found.offset, found.timestamp
     if context.version >= FIRST_VERSION_WITH_EPOCHS:
         answer.leader_epoch = found.leader_epoch
     return answer
 
 
-def _look_up(
-    log: Log, timestamp: int, leader_epoch: int, committed_only: bool
-) -> Steps[FoundOffset]:
-    end = log.last_stable_offset if committed_only else log.high_watermark
+def _special_offset(
+    partition: Partition, timestamp: int, committed_only: bool
+) -> FoundOffset | None:
+    """The offset that a special timestamp stands for; None if a search must find it."""
+    log = partition.log
     if timestamp == LATEST:
-        return FoundOffset(end, -1, leader_epoch)
+        return FoundOffset(_end(log, committed_only), -1, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return FoundOffset(log.start_offset, -1, log.epoch_of(log.start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp < EARLIEST_PENDING_UPLOAD:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    return None
+
+
+def _look_up(log: Log, timestamp: int, committed_only: bool) -> Steps[FoundOffset]:
     if timestamp == MAX_TIMESTAMP:
         found = yield from log.reader.find_max_timestamp()
     else:
         found = yield from log.reader.find_timestamp(timestamp)
-    return found if found is not None and found.offset < end else NOTHING
+    return found if found is not None and found.offset < _end(log, committed_only) else NOTHING
+
+
+def _end(log: Log, committed_only: bool) -> int:
+    return log.last_stable_offset if committed_only else log.high_watermark

@@ -5,7 +5,9 @@ allow it, and is ready in the same response. Versions: 0 an empty list means all
 10 topic ids, 12 topics by id.
 """
 
-from strom.broker.partition import HostedTopic
+from collections.abc import Iterable
+
+from strom.broker.partition import HostedTopic, Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.steps import Steps
 from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
@@ -30,7 +32,7 @@ from strom.wire.kafka.messages.k03_metadata import (
 from strom.wire.kafka.schema import NO_UUID
 
 FIRST_VERSION_BY_ID = 12
-PARTITIONS_PER_STEP = 100
+PARTITIONS_PER_STEP = 500
 
 
 @handler(
@@ -99,77 +101,78 @@ def _respond(
     request: MetadataRequest, context: Context, failed: dict[str, ErrorCode]
 ) -> Steps[MetadataResponse]:
     endpoint = context.services.endpoint
-    topics: list[MetadataResponseTopic] = []
-    everything = request.topics is None or (context.version == 0 and not request.topics)
-    if everything:
-        for hosted in tuple(context.broker.topics()):
-            topics.append((yield from _topic(hosted, request, context)))
-            yield None
-    else:
-        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or []}
-        for topic in asked.values():
-            topics.append((yield from _asked(topic, request, context, failed)))
-            yield None
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
         ],
         cluster_id=context.broker.directory.cluster_id,
         controller_id=endpoint.node_id,
-        topics=topics,
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    everything = request.topics is None or (context.version == 0 and not request.topics)
+    wanted: Iterable[HostedTopic | MetadataRequestTopic]
+    if everything:
+        wanted = context.broker.topics()
+    else:
+        wanted = {(topic.name, topic.topic_id): topic for topic in request.topics or []}.values()
+    for topic in wanted:
+        try:
+            hosted = topic if isinstance(topic, HostedTopic) else _find(topic, context, failed)
+        except ApiError as error:
+            assert isinstance(topic, MetadataRequestTopic)  # noqa: S101 - the other is found
+            response.topics.append(
+                MetadataResponseTopic(
+                    error_code=error.code, name=topic.name, topic_id=topic.topic_id
+                )
+            )
+            yield None
+            continue
+        answer = _topic(hosted, request)
+        response.topics.append(answer)
+        for first in range(0, len(hosted.partitions), PARTITIONS_PER_STEP):
+            some = hosted.partitions[first : first + PARTITIONS_PER_STEP]
+            answer.partitions += _partitions(some, first, endpoint.node_id)
+            yield None
     return response
 
 
-def _asked(
-    asked: MetadataRequestTopic,
-    request: MetadataRequest,
-    context: Context,
-    failed: dict[str, ErrorCode],
-) -> Steps[MetadataResponseTopic]:
-    by_id = asked.topic_id != NO_UUID
-    try:
-        if by_id:
-            hosted = context.broker.topic_by_id(asked.topic_id)
-        else:
-            name = asked.name or ""
-            check_topic_name(name)
-            if name in failed:
-                raise ApiError(failed[name])
-            hosted = context.broker.topic(name)
-    except ApiError as error:
-        return MetadataResponseTopic(
-            error_code=error.code, name=asked.name, topic_id=asked.topic_id
-        )
-    return (yield from _topic(hosted, request, context))
+def _find(
+    wanted: MetadataRequestTopic, context: Context, failed: dict[str, ErrorCode]
+) -> HostedTopic:
+    if wanted.topic_id != NO_UUID:
+        return context.broker.topic_by_id(wanted.topic_id)
+    name = wanted.name or ""
+    check_topic_name(name)
+    if name in failed:
+        raise ApiError(failed[name])
+    return context.broker.topic(name)
 
 
-def _topic(
-    hosted: HostedTopic, request: MetadataRequest, context: Context
-) -> Steps[MetadataResponseTopic]:
-    node = context.services.endpoint.node_id
+def _topic(hosted: HostedTopic, request: MetadataRequest) -> MetadataResponseTopic:
     answer = MetadataResponseTopic(
         name=hosted.topic.name,
         topic_id=hosted.topic.id.bytes,
         is_internal=is_internal(hosted.topic.name),
     )
-    for index, partition in enumerate(tuple(hosted.partitions)):
-        offline = bool(partition.log.quarantined)
-        answer.partitions.append(
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
-                partition_index=index,
-                leader_id=-1 if offline else node,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=[node],
-                isr_nodes=[node],
-                offline_replicas=[node] if offline else [],
-            )
-        )
-        if index % PARTITIONS_PER_STEP == PARTITIONS_PER_STEP - 1:
-            yield None
     if request.include_topic_authorized_operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS
     return answer
+
+
+def _partitions(
+    partitions: list[Partition], first: int, node: int
+) -> list[MetadataResponsePartition]:
+    return [
+        MetadataResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
+            partition_index=index,
+            leader_id=-1 if offline else node,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=[node],
+            isr_nodes=[node],
+            offline_replicas=[node] if offline else [],
+        )
+        for index, partition in enumerate(partitions, first)
+        for offline in (bool(partition.log.quarantined),)
+    ]

@@ -5,12 +5,23 @@ commit; without a generation any client may, while the group is empty. Versions:
 time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a deleted group, 10 topic ids.
 """
 
+from collections.abc import Iterator
+from copy import copy
+
 from strom.broker.partition import HostedTopic
 from strom.coordination.groups.commands import CommitOffsets, PartitionsResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
-from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
+from strom.server.kafka.api import (
+    Context,
+    Needs,
+    Operation,
+    Outcome,
+    PendingResponse,
+    Resource,
+    handler,
+)
 from strom.wire.kafka.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,6 +35,8 @@ FIRST_VERSION_WITH_MISSING_GROUPS = 9
 FIRST_VERSION_WITH_IDS = 10
 LAST_VERSION_WITH_RETENTION = 4
 NO_RETENTION = -1
+MAX_AT_ONCE = 100
+"""Partitions whose offsets are committed in one turn of the event loop: a few milliseconds."""
 
 
 @handler(
@@ -31,10 +44,58 @@ NO_RETENTION = -1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.READ, Resource.TOPIC),
 )
-def offset_commit(
+def offset_commit(request: OffsetCommitRequest, context: Context) -> Outcome:
+    """Commit the offsets of existing partitions; the others get errors."""
+    if sum(len(topic.partitions) for topic in request.topics) > MAX_AT_ONCE:
+        return _commit_in_parts(request, context)
+    return _commit(request, context)
+
+
+async def _commit_in_parts(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    """Commit the offsets of many partitions in several batches, each in a turn of the event loop.
+
+    The response comes when all are durable. A crash before may leave some of them committed.
+    """
+    pause = context.long_work.pauses()
+    pending = []
+    for part in _parts(request):
+        await pause()
+        pending.append(_commit(part, context))
+    response = OffsetCommitResponse()
+    for result, convert, *_ in pending:
+        for topic in convert(await result).topics:
+            last = response.topics[-1] if response.topics else None
+            if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):
+                last.partitions += topic.partitions
+            else:
+                response.topics.append(topic)
+    return response
+
+
+def _parts(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequest]:
+    """The request in requests of at most MAX_AT_ONCE partitions."""
+    part, room = copy(request), MAX_AT_ONCE
+    part.topics = []
+    for topic in request.topics:
+        partitions = topic.partitions
+        if not partitions:
+            part.topics.append(topic)
+        while partitions:
+            piece = copy(topic)
+            piece.partitions, partitions = partitions[:room], partitions[room:]
+            part.topics.append(piece)
+            room -= len(piece.partitions)
+            if not room:
+                yield part
+                part, room = copy(request), MAX_AT_ONCE
+                part.topics = []
+    if part.topics:
+        yield part
+
+
+def _commit(
     request: OffsetCommitRequest, context: Context
 ) -> PendingResponse[OffsetCommitResponse]:
-    """Commit the offsets of existing partitions; the others get errors."""
     response = OffsetCommitResponse()
     offsets: list[tuple[TopicPartition, CommittedOffset]] = []
     answers: dict[TopicPartition, OffsetCommitResponsePartition] = {}
