@@ -2,11 +2,23 @@
 
 from collections.abc import Iterator
 
-from strom.metrics import connect, groups, http, process, queues, registry, requests, storage, views
+from strom.metrics import (
+    connect,
+    groups,
+    http,
+    process,
+    queues,
+    registry,
+    requests,
+    storage,
+    telemetry,
+    views,
+)
 from strom.metrics.tables import MetricDefinition, MetricTable
 
 SUBSYSTEMS: dict[str, tuple[MetricTable, ...]] = {
     "Kafka requests and connections": requests.TABLES,
+    "Client telemetry": telemetry.TABLES,
     "Log": storage.TABLES,
     "Groups and transactions": groups.TABLES,
     "Queues": queues.TABLES,

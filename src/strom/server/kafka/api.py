@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from strom.broker.broker import Broker
+from strom.broker.client_telemetry import ClientTelemetry
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
@@ -56,6 +57,8 @@ class Services:
     fetch_sessions: FetchSessions
     memory: MemoryPool
     loop: asyncio.AbstractEventLoop
+    telemetry: ClientTelemetry | None = None
+    """None unless clients may push metrics."""
 
 
 class Context:
