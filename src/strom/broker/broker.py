@@ -121,8 +121,16 @@ class Broker:
         for topic in self.metadata.topics():
             settings = self.topic_defaults.override(topic.configs)
             self._host(self._logs.open(topic, settings, self.metadata.leader_epoch, read_only))
+        self._report_strays()
+
+    def _report_strays(self) -> None:
         known = {partition.log.partition for partition in self.all_partitions()}
-        for stray in self.directory.strays(known):
+        try:
+            strays = self.directory.strays(known)
+        except OSError as error:  # it is only a hint, so no reason not to start
+            log.warning("Cannot look for folders of unknown topics: %s", error)
+            return
+        for stray in strays:
             log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)
 
     async def commit_metadata(self) -> None:
