@@ -9,6 +9,7 @@ import errno
 import os
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ FAILURES = {
 }
 # Segments of two batches, so that files are created, closed and compacted all the time.
 SMALL = {"segment_index_bytes": "16", "index_interval_bytes": "0"}
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "offsets_topic_num_partitions": 1,
     # The test does the work of the background itself, so that it is part of each run.
     "retention_check_interval_ms": DAY_MS,
@@ -124,12 +125,13 @@ class Client:
         if answer is None:
             return False
         (partition,) = answer.responses[0].partition_responses
-        if partition.error_code == ErrorCode.NONE:
-            self.notes.records[topic, partition.base_offset] = value
-        return partition.error_code == ErrorCode.NONE
+        if partition.error_code != ErrorCode.NONE:
+            return False
+        self.notes.records[topic, partition.base_offset] = value
+        return True
 
     async def create(self, name: str, **configs: str) -> None:
-        answer = await self.call(create_request(name, **configs), 5)
+        answer = await self.call(create_request(name, 1, **configs), 5)
         if answer is not None and answer.topics[0].error_code == ErrorCode.NONE:
             self.notes.created.add(name)
 
