@@ -147,7 +147,7 @@ def test_memory_and_descriptors_stay_level():
 
 
 @pytest.mark.parametrize("leak_a_second", [0, 10])
-def test_growth_is_told_from_noise(leak_a_second):
+def test_growth_is_distinguished_from_noise(leak_a_second: int):
     noise = random.Random(1)
 
     def value(at_s: int) -> float:
