@@ -9,6 +9,7 @@ from pathlib import Path
 
 from strom.metrics.catalogue import SUBSYSTEMS
 from strom.model.broker_settings import BrokerSettings
+from strom.model.client_metrics_settings import ClientMetricsSettings
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.settings import INT_MAX, LONG_MAX, Definition
@@ -79,6 +80,20 @@ def group_settings() -> str:
         "`GROUP`, such as `kafka-configs --entity-type groups`. The last column names the broker setting "
         "that gives every group its default.\n\n"
         + _table(("setting", "default", "allowed", "what it does", "broker default"), rows)
+    )
+
+
+def client_metrics_settings() -> str:
+    """The page on client metrics subscriptions."""
+    rows = [
+        (f"`{definition.name}`", _default(definition), definition.doc)
+        for definition in ClientMetricsSettings.definitions().values()
+    ]
+    return (
+        f"{NOTICE}\n# Settings of client metrics subscriptions\n\nSet one with "
+        "`kafka-client-metrics.sh --alter`, or Kafka's admin calls for resources of the type "
+        "`CLIENT_METRICS`. They take effect where `client.telemetry.enable` is true.\n\n"
+        + _table(("setting", "default", "what it does"), rows)
     )
 
 
@@ -244,6 +259,7 @@ PAGES = {
     "connect.md": connect,
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,
+    "client-metrics-settings.md": client_metrics_settings,
     "broker-settings.md": broker_settings,
     "project-settings.md": project_settings,
     "api-keys.md": api_keys,

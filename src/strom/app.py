@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from strom.broker.broker import Broker
+from strom.broker.client_telemetry import ClientTelemetry
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import STATE_CHECK_MS, Housekeeping
@@ -134,6 +135,8 @@ class Node:
             transactions.load()
         await groups.complete_topic()
 
+        telemetry = _make_telemetry(broker)
+
         def serve_at(port: int) -> None:
             services = Services(
                 broker=broker,
@@ -144,6 +147,7 @@ class Node:
                 fetch_sessions=FetchSessions(settings.max_fetch_sessions),
                 memory=listener.memory.responses,
                 loop=listener.loop,
+                telemetry=telemetry,
             )
             dispatcher.serve(services, listener)
 
@@ -166,6 +170,7 @@ class Node:
             queues,
             amqp,
             (HttpStats("management"), HttpStats("metrics")),
+            telemetry,
         )
         management_port, metrics_port = await self._start_http(parts)
         self._parts.push_async_callback(housekeeping.stop)
@@ -227,6 +232,17 @@ class Node:
     def _broker_failed(self, error: Exception) -> None:
         if not self.failed.done():
             self.failed.set_result(error)
+
+
+def _make_telemetry(broker: Broker) -> ClientTelemetry | None:
+    settings = broker.settings
+    if not settings.client_telemetry_enable:
+        return None
+    return ClientTelemetry(
+        broker.metadata,
+        max_bytes=settings.telemetry_max_bytes,
+        max_series=settings.metrics_max_label_values,
+    )
 
 
 def _start_housekeeping(parts: NodeParts) -> None:

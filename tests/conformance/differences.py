@@ -17,5 +17,8 @@ DIFFERENCES: dict[str, str] = {
     "test_an_older_epoch_aborts_what_is_ongoing": (
         "a producer that is fenced already must not disturb the one that fenced it: it gets an error"
     ),
+    "test_a_feature_can_be_downgraded": (
+        "every feature stays at its highest level: there is no older behaviour to return to"
+    ),
     "test_the_brokers_say_overrides_what_a_producer_claims": _OPAQUE,
 }

@@ -5,8 +5,9 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.conformance.offered import ADVERTISED
+from tests.conformance.offered import ADVERTISED, NOT_ON_ONE_NODE, NOT_YET
 from tests.conformance.raw import API_KEYS, RawClient, encode_request
+from tests.conftest import Target
 
 SOFTWARE = {"client_software_name": "conformance", "client_software_version": "1.0"}
 
@@ -15,6 +16,22 @@ def test_kafkas_versions_of_every_request_are_advertised(client: RawClient) -> N
     answer = client.call("api_versions", 4, **SOFTWARE)
     advertised = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
     assert {api: advertised.get(API_KEYS[api]) for api in ADVERTISED} == ADVERTISED
+
+
+@pytest.mark.oracle
+def test_everything_else_is_advertised_as_by_kafka(
+    strom_server: Target, kafka_server: Target
+) -> None:
+    ranges = {}
+    for server in (strom_server, kafka_server):
+        with RawClient(server.bootstrap_servers) as client:
+            ranges[server.name] = {
+                one.api_key: (one.min_version, one.max_version)
+                for one in client.call("api_versions", 4, **SOFTWARE).api_keys
+            }
+    missing = {key: ranges["kafka"][key] for key in NOT_YET | NOT_ON_ONE_NODE}
+    assert ranges["strom"] | missing == ranges["kafka"]
+    assert not ranges["strom"].keys() & missing.keys()
 
 
 def test_no_request_is_advertised_twice(client: RawClient) -> None:

@@ -122,6 +122,44 @@ def test_the_broker_reports_its_versions(run: Run) -> None:
         assert api in printed
 
 
+def test_one_broker_is_a_quorum_of_one(run: Run) -> None:
+    printed = run("MetadataQuorumCommand", "describe", "--status")
+    lines = dict(line.split(":", 1) for line in printed.splitlines() if line)
+    assert (lines["LeaderId"].strip(), lines["MaxFollowerLag"].strip()) == ("1", "0")
+    assert '{"id": 1, "endpoints": [' in lines["CurrentVoters"]
+
+
+def test_features_are_at_their_level(run: Run) -> None:
+    printed = run("FeatureCommand", "upgrade", "--feature", "transaction.version=2")
+    assert "transaction.version was upgraded to 2." in printed
+
+
+def test_partitions_stay_and_their_leaders_too(
+    run: Run, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic().name
+    plan = tmp_path / "plan.json"
+    partition = {"topic": topic, "partition": 0, "replicas": [1]}
+    plan.write_text(json.dumps({"partitions": [partition], "version": 1}))
+    printed = run(
+        "reassign.ReassignPartitionsCommand", "--execute", "--reassignment-json-file", str(plan)
+    )
+    assert f"Successfully started partition reassignment for {topic}-0" in printed
+    printed = run(
+        "LeaderElectionCommand",
+        *("--election-type", "preferred", "--topic", topic, "--partition", "0"),
+    )
+    assert f"Valid replica already elected for partitions {topic}-0" in printed
+
+
+def test_client_metrics_are_subscribed_to(run: Run, topic: str) -> None:
+    subscription = ("--metrics", "org.apache.kafka.", "--interval", "1000")
+    run("ClientMetricsCommand", "--alter", "--name", topic, *subscription)
+    described = run("ClientMetricsCommand", "--describe", "--name", topic)
+    assert "interval.ms=1000" in described
+    assert topic in run("ClientMetricsCommand", "--list").split()
+
+
 def test_the_performance_tool_measures(run: Run, client: RawClient, make_topic: MakeTopic) -> None:
     made = make_topic()
     topic = made.name

@@ -104,3 +104,15 @@ def test_settings_are_described(admin: KafkaAdminClient, made: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, made)
     described = admin.describe_configs([resource], config_filter="all")
     assert "retention.ms" in str(described)
+
+
+def test_one_broker_is_administered_as_a_cluster(admin: KafkaAdminClient, made: str) -> None:
+    partition = TopicPartition(made, 0)
+    assert admin.alter_partition_reassignments({partition: [1]}) == {partition: None}
+    assert admin.list_partition_reassignments() == {}
+    (topic,) = admin.describe_metadata_quorum()["topics"]
+    (quorum,) = topic["partitions"]
+    assert (quorum["leader_id"], quorum["error"], quorum["observers"]) == (1, None, [])
+    assert admin.describe_features()["group.version"]["finalized"] == (1, 1)
+    assert admin.update_features({"group.version": 1}) == {"group.version": "OK"}
+    assert made in admin.list_config_resources()["topic"]

@@ -9,6 +9,7 @@ from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
     Consumer,
+    ElectionType,
     KafkaError,
     KafkaException,
     Message,
@@ -181,6 +182,13 @@ def test_topics_are_administered(admin: AdminClient, made: str) -> None:
     while made in admin.list_topics(timeout=TIMEOUT_S).topics and time.monotonic() < deadline:
         time.sleep(0.05)
     assert made not in admin.list_topics(timeout=TIMEOUT_S).topics
+
+
+def test_no_leader_has_to_be_elected(admin: AdminClient, made: str) -> None:
+    wanted = [TopicPartition(made, 0), TopicPartition(made, 9)]
+    elected = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(TIMEOUT_S)
+    codes = {partition.partition: error.code() for partition, error in elected.items()}
+    assert codes == {0: KafkaError.ELECTION_NOT_NEEDED, 9: KafkaError.UNKNOWN_TOPIC_OR_PART}
 
 
 def test_settings_are_administered(admin: AdminClient, made: str) -> None:

@@ -45,7 +45,7 @@ def series_in(expression: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def exposed() -> list[Scraped]:
-    settings = {"metrics.port": "-1"}
+    settings = {"metrics.port": "-1", "client.telemetry.enable": "true"}
     with LocalBroker(settings=settings, queues=True) as broker:
         found = [scrape(broker.metrics_url)]
         with RegistryServer(broker.bootstrap_servers) as registry:

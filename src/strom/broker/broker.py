@@ -123,8 +123,16 @@ class Broker:
         ]
         for hosted in self._logs.open(topics, self.metadata.leader_epoch, read_only):
             self._host(hosted)
+        self._report_strays()
+
+    def _report_strays(self) -> None:
         known = {partition.log.partition for partition in self.all_partitions()}
-        for stray in self.directory.strays(known):
+        try:
+            strays = self.directory.strays(known)
+        except OSError as error:  # it is only a hint, so no reason not to start
+            log.warning("Cannot look for folders of unknown topics: %s", error)
+            return
+        for stray in strays:
             log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)
 
     async def commit_metadata(self) -> None:
@@ -204,6 +212,11 @@ class Broker:
 
     def all_logs(self) -> list[Log]:
         return [partition.log for partition in self.all_partitions()]
+
+    @property
+    def metadata_log(self) -> MetadataLog:
+        assert self._metadata_log is not None  # noqa: S101 - open() made it
+        return self._metadata_log
 
     @property
     def topic_defaults(self) -> TopicSettings:
@@ -299,6 +312,15 @@ class Broker:
             if not only_check:
                 await self._write(GroupConfigs(group, dict(configs)))
 
+    async def set_client_metrics_configs(
+        self, subscription: str, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> None:
+        """Replace all configs of a client metrics subscription; without any it is deleted."""
+        async with self._changing:
+            record = self.metadata.set_client_metrics_configs(subscription, configs)
+            if not only_check:
+                await self._write(record)
+
     async def next_producer_id(self) -> int:
         """A producer id that was never assigned before, not even before a crash."""
         if not self._producer_ids:
@@ -313,10 +335,9 @@ class Broker:
     # --- metadata and partitions ---------------------------------------------------------------
 
     async def _write(self, *records: MetadataRecord) -> None:
-        assert self._metadata_log is not None  # noqa: S101 - open() made it
         now_ms = self.clock.now_ms()
         with self._storage_errors():
-            await self._metadata_log.commit(*self._uncommitted, *records, now_ms=now_ms)
+            await self.metadata_log.commit(*self._uncommitted, *records, now_ms=now_ms)
         if self._uncommitted:
             self._uncommitted.clear()
             for log in self.all_logs():

@@ -1,4 +1,4 @@
-"""Describing and changing the settings of topics, groups and brokers, as in Kafka's admin API."""
+"""Describing and changing the settings of topics, groups, brokers and client metrics subscriptions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from strom.broker.broker import Broker
 from strom.model.broker_settings import BrokerSettings
+from strom.model.client_metrics_settings import ClientMetricsSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.settings import Definition, Kind
@@ -19,6 +20,8 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
     GROUP = 32
 
 
@@ -30,6 +33,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_CLIENT_METRICS = 7
     DYNAMIC_GROUP = 8
 
 
@@ -108,6 +112,17 @@ def describe_group(broker: Broker, name: str) -> list[ConfigEntry]:
     return [
         _entry(broker, definition, own, Source.DYNAMIC_GROUP)
         for definition in GroupSettings.definitions().values()
+    ]
+
+
+def describe_client_metrics(broker: Broker, name: str) -> list[ConfigEntry]:
+    """Every setting of a client metrics subscription, which need not exist."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name must not be empty")
+    own = broker.metadata.client_metrics_configs(name)
+    return [
+        _entry(broker, definition, own, Source.DYNAMIC_CLIENT_METRICS)
+        for definition in ClientMetricsSettings.definitions().values()
     ]
 
 
@@ -225,7 +240,7 @@ async def change_settings(
     *,
     only_check: bool,
 ) -> None:
-    """Change the configs of a topic, group or broker: incrementally, or (None) by replacement."""
+    """Change the configs of a resource: incrementally, or (None) by replacement."""
     if resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         own: Mapping[str, str] = broker.topic(name).topic.configs
@@ -242,6 +257,10 @@ async def change_settings(
         own = broker.metadata.group_configs(name)
         entries = describe_group(broker, name)
         definitions = GroupSettings.definitions()
+    elif resource_type == ResourceType.CLIENT_METRICS:
+        own = broker.metadata.client_metrics_configs(name)
+        entries = describe_client_metrics(broker, name)
+        definitions = ClientMetricsSettings.definitions()
     else:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
     if changes is None:
@@ -253,6 +272,8 @@ async def change_settings(
         await broker.set_topic_configs(name, configs, only_check=only_check)
     elif resource_type == ResourceType.GROUP:
         await broker.set_group_configs(name, configs, only_check=only_check)
+    elif resource_type == ResourceType.CLIENT_METRICS:
+        await broker.set_client_metrics_configs(name, configs, only_check=only_check)
     else:
         _check_live(configs, own)
         try:

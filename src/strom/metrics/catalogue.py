@@ -12,6 +12,7 @@ from strom.metrics import (
     registry,
     requests,
     storage,
+    telemetry,
     views,
 )
 from strom.metrics.tables import MetricDefinition, MetricTable
@@ -19,6 +20,7 @@ from strom.metrics.tables import MetricDefinition, MetricTable
 SUBSYSTEMS: dict[str, tuple[MetricTable, ...]] = {
     "Kafka requests and connections": requests.TABLES,
     "Event loop": loop.TABLES,
+    "Client telemetry": telemetry.TABLES,
     "Log": storage.TABLES,
     "Groups and transactions": groups.TABLES,
     "Queues": queues.TABLES,

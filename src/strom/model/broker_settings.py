@@ -255,6 +255,18 @@ class BrokerSettings(ShareBrokerSettings):
         "largest do; all others are summed up as `_other`.",
         minimum=0,
     )
+    client_telemetry_enable: bool = static(
+        "client.telemetry.enable",
+        False,
+        "Whether Kafka clients may push their own metrics, which those of the broker then include. What "
+        "they push is set with `kafka-client-metrics`. Only strom has this setting.",
+    )
+    telemetry_max_bytes: int = static(
+        "telemetry.max.bytes",
+        MIB,
+        "The largest push of a client's metrics, compressed or not.",
+        minimum=1,
+    )
     http_allowed_hosts: tuple[str, ...] = static(
         ALLOWED_HOSTS.name, ALLOWED_HOSTS.default, ALLOWED_HOSTS.doc, kind=ALLOWED_HOSTS.kind
     )

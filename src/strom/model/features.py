@@ -13,6 +13,7 @@ class Feature(NamedTuple):
 
 
 FEATURES: tuple[Feature, ...] = (
+    Feature("group.version", 0, 1, 1),  # 1: consumer groups, KIP-848
     Feature("share.version", 0, 1, 1),  # 1: share groups, KIP-932
     Feature("transaction.version", 0, 2, 2),  # 2: an epoch bump after every transaction, KIP-890
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from strom.broker.broker import Broker
+from strom.broker.client_telemetry import ClientTelemetry
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.broker.measurements import (
@@ -24,12 +25,13 @@ from strom.http.application import HttpApplication
 from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer
-from strom.metrics import groups, loop, queues, requests, storage
+from strom.metrics import groups, loop, queues, requests, storage, telemetry
 from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.http import HTTP, HttpStats
 from strom.metrics.queues import AmqpReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
 from strom.model.broker_settings import BrokerSettings
+from strom.model.clock import Clock
 from strom.model.http_settings import HttpLimits
 from strom.server.amqp.listener import AmqpListener
 from strom.server.kafka.dispatch import Dispatcher
@@ -57,6 +59,7 @@ class NodeParts:
     amqp: AmqpListener | None
     http: tuple[HttpStats, ...]
     """Of the management interface and of the metrics port."""
+    telemetry: ClientTelemetry | None
 
 
 def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
@@ -101,6 +104,8 @@ def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
     )
     if parts.queues is not None and parts.amqp is not None:
         collectors.append(_queues(parts.queues, parts.amqp))
+    if parts.telemetry is not None:
+        collectors.append(_telemetry(parts.telemetry, parts.broker.clock))
     return MetricsRegistry(collectors, parts.broker.settings.metrics_max_label_values)
 
 
@@ -115,6 +120,15 @@ def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
 
     return TableCollector(
         {queues.QUEUES: lambda: read_queues(broker), queues.AMQP: _one(all_queues)}
+    )
+
+
+def _telemetry(clients: ClientTelemetry, clock: Clock) -> TableCollector:
+    return TableCollector(
+        {
+            telemetry.CLIENTS: lambda: clients.series(clock.now_ms()),
+            telemetry.TELEMETRY: _one(clients.counts),
+        }
     )
 
 

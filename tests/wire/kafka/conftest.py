@@ -45,6 +45,7 @@ def any_value(kind: Kind, version: int) -> st.SearchStrategy[Any]:
     if kind in INTEGER_BITS:
         return integers(INTEGER_BITS[kind])
     return {
+        Scalar.UINT16: st.integers(0, 2**16 - 1),
         Scalar.BOOLEAN: st.booleans(),
         Scalar.UUID: st.binary(min_size=16, max_size=16),
         Scalar.STRING: st.text(st.characters(codec="utf-8"), max_size=200),
@@ -67,6 +68,7 @@ def filled_value(kind: Kind, version: int, numbers: "count[int]") -> Any:
     if kind in INTEGER_BITS:
         return number % 100 + 1
     return {
+        Scalar.UINT16: 2**16 - number,
         Scalar.BOOLEAN: True,
         Scalar.UUID: number.to_bytes(16, "big"),
         Scalar.STRING: f"text-{number}",

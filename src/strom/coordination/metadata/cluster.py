@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from strom.coordination.metadata.records import (
     BrokerConfigs,
+    ClientMetricsConfigs,
     GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
@@ -17,6 +18,7 @@ from strom.coordination.metadata.records import (
     TopicDeleted,
     TopicMetadata,
 )
+from strom.model.client_metrics_settings import check_client_metrics_configs
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import (
@@ -27,6 +29,8 @@ from strom.model.topics import (
 )
 
 PRODUCER_ID_BLOCK = 1000
+MAX_SUBSCRIPTIONS = 100
+"""The limit of client metrics subscriptions: a client is compared with the patterns of each."""
 MAX_PARTITIONS = 10_000
 """The limit per topic, against typing errors: every partition is a folder with open files."""
 
@@ -41,6 +45,7 @@ class ClusterMetadata:
         self._deleting: dict[uuid.UUID, TopicMetadata] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
         self._group_configs: dict[str, dict[str, str]] = {}
+        self._client_metrics_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self.leader_epoch = 0
 
@@ -70,6 +75,15 @@ class ClusterMetadata:
 
     def group_configs(self, group: str) -> Mapping[str, str]:
         return self._group_configs.get(group, {})
+
+    def groups_with_configs(self) -> list[str]:
+        return sorted(self._group_configs)
+
+    def client_metrics_configs(self, subscription: str) -> Mapping[str, str]:
+        return self._client_metrics_configs.get(subscription, {})
+
+    def client_metrics_subscriptions(self) -> list[str]:
+        return sorted(self._client_metrics_configs)
 
     # --- commands ------------------------------------------------------------------------------
 
@@ -131,6 +145,20 @@ class ClusterMetadata:
         """The record that deletes a topic; a tombstone follows when its files are removed."""
         return dataclasses.replace(self.topic(name), deleting=True)
 
+    def set_client_metrics_configs(
+        self, subscription: str, configs: Mapping[str, str]
+    ) -> ClientMetricsConfigs:
+        """The record of a client metrics subscription with exactly these configs."""
+        check_client_metrics_configs(configs)
+        known = self._client_metrics_configs
+        if configs and subscription not in known and len(known) >= MAX_SUBSCRIPTIONS:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There are {len(known)} client metrics subscriptions, which is the limit. "
+                "Delete one first.",
+            )
+        return ClientMetricsConfigs(subscription, dict(configs))
+
     def reserve_producer_ids(self) -> ProducerIds:
         """The record that reserves the next block of producer ids."""
         return ProducerIds(self.next_producer_id + PRODUCER_ID_BLOCK)
@@ -155,6 +183,10 @@ class ClusterMetadata:
                 self._group_configs[record.group] = record.configs
                 if not record.configs:
                     del self._group_configs[record.group]
+            case ClientMetricsConfigs():
+                self._client_metrics_configs[record.subscription] = record.configs
+                if not record.configs:
+                    del self._client_metrics_configs[record.subscription]
             case ProducerIds():
                 self.next_producer_id = record.next_id
             case LeaderEpoch():

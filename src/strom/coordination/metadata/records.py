@@ -48,6 +48,14 @@ class GroupConfigs:
 
 
 @dataclass(frozen=True)
+class ClientMetricsConfigs:
+    """The configs of a client metrics subscription, as text; empty if it was deleted."""
+
+    subscription: str
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True)
 class ProducerIds:
     """Producer ids below `next_id` are reserved."""
 
@@ -62,7 +70,13 @@ class LeaderEpoch:
 
 
 MetadataRecord: TypeAlias = (
-    TopicMetadata | TopicDeleted | BrokerConfigs | GroupConfigs | ProducerIds | LeaderEpoch
+    TopicMetadata
+    | TopicDeleted
+    | BrokerConfigs
+    | GroupConfigs
+    | ClientMetricsConfigs
+    | ProducerIds
+    | LeaderEpoch
 )
 
 
@@ -84,6 +98,10 @@ def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
         case GroupConfigs():
             value = {"configs": record.configs}
             return f"group:{record.group}".encode(), _dump(value) if record.configs else None
+        case ClientMetricsConfigs():
+            value = {"configs": record.configs}
+            key = f"client-metrics:{record.subscription}".encode()
+            return key, _dump(value) if record.configs else None
         case ProducerIds():
             return b"producer-ids", _dump({"next": record.next_id})
         case LeaderEpoch():
@@ -98,6 +116,8 @@ def decode(key: bytes | None, value: bytes | None) -> MetadataRecord:
             return TopicDeleted(uuid.UUID(rest))
         if kind == "group" and value is None:
             return GroupConfigs(rest, {})
+        if kind == "client-metrics" and value is None:
+            return ClientMetricsConfigs(rest, {})
         return _decode_value(kind, rest, json.loads(value or b""))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(f"unreadable metadata record {key!r}: {error}") from error
@@ -117,6 +137,8 @@ def _decode_value(kind: str, rest: str, value: dict[str, Any]) -> MetadataRecord
             return BrokerConfigs(int(rest) if rest else None, value["configs"])
         case "group":
             return GroupConfigs(rest, value["configs"])
+        case "client-metrics":
+            return ClientMetricsConfigs(rest, value["configs"])
         case "producer-ids":
             return ProducerIds(value["next"])
         case "leader-epoch":

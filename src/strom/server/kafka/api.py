@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from strom.broker.broker import Broker
+from strom.broker.client_telemetry import ClientTelemetry
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
@@ -64,6 +65,8 @@ class Services:
     memory: MemoryPool
     loop: asyncio.AbstractEventLoop
     long_work: LongWork = field(default_factory=LongWork)
+    telemetry: ClientTelemetry | None = None
+    """None unless clients may push metrics."""
 
 
 class Context:

@@ -69,12 +69,13 @@ def _integer(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> int:
-    """Declare a signed integer, of as many bits as the name says."""
+    """Declare an integer, of as many bits as the name says; signed unless the name says otherwise."""
     return _field(kind, versions, default, ignorable=ignorable, tag=tag)
 
 
 int8 = partial(_integer, Scalar.INT8)
 int16 = partial(_integer, Scalar.INT16)
+uint16 = partial(_integer, Scalar.UINT16)
 int32 = partial(_integer, Scalar.INT32)
 int64 = partial(_integer, Scalar.INT64)
 

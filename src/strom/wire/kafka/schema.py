@@ -64,6 +64,7 @@ class Scalar(Enum):
     BOOLEAN = "?"
     INT8 = "b"
     INT16 = "h"
+    UINT16 = "H"
     INT32 = "i"
     INT64 = "q"
     UUID = "16s"

@@ -7,6 +7,7 @@ features whose first level is 0, so they get only the others.
 """
 
 import re
+from functools import partial
 
 from strom.model.errors import ErrorCode
 from strom.model.features import FEATURES, FEATURES_EPOCH
@@ -19,7 +20,15 @@ from strom.wire.kafka.messages.k18_api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from strom.wire.kafka.messages.k71_get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+)
+from strom.wire.kafka.messages.k72_push_telemetry import PushTelemetryRequest
 
+TELEMETRY = frozenset(
+    {GetTelemetrySubscriptionsRequest.SCHEMA.api_key, PushTelemetryRequest.SCHEMA.api_key}
+)
+"""As in Kafka, clients do not see these requests unless their metrics are wanted."""
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_LEVEL_0 = 4
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -32,8 +41,15 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
         and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    telemetry, hidden = context.services.telemetry, TELEMETRY
+    if telemetry is not None:
+        hidden = frozenset()
+        telemetry.connected(
+            context.peer, request.client_software_name, request.client_software_version
+        )
+        context.on_close[TELEMETRY] = partial(telemetry.disconnected, context.peer)
     return ApiVersionsResponse(
-        api_keys=[_offer(key) for key in sorted(HANDLERS)],
+        api_keys=[_offer(key) for key in sorted(HANDLERS) if key not in hidden],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, first, last, _ in FEATURES

@@ -4,6 +4,7 @@ from strom.broker.configs import (
     ConfigEntry,
     ResourceType,
     describe_broker,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -70,6 +71,8 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Config
         return describe_broker(context.broker, resource.resource_name)
     if resource.resource_type == ResourceType.GROUP:
         return describe_group(context.broker, resource.resource_name)
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        return describe_client_metrics(context.broker, resource.resource_name)
     raise ApiError(
         ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
     )
