@@ -123,18 +123,9 @@ class Node:
         self._broker = broker
         self._parts.push_async_callback(broker.close)
         listener = KafkaListener(settings, dispatcher, self._slots)
-        self._groups = groups = Groups(broker)
-        shares, transactions = ShareGroups(broker, groups), Transactions(broker, groups)
         # Requests that wait for a coordinator are failed before the listener waits for all requests.
         self._parts.push_async_callback(listener.stop)
-        for coordinator in (transactions, shares, groups):
-            self._parts.callback(coordinator.stop)
-        with _garbage_collection_paused():
-            groups.load()
-            shares.load()
-            transactions.load()
-        await groups.complete_topic()
-
+        groups, shares, transactions = await self._start_coordinators(broker)
         telemetry = _make_telemetry(broker)
 
         def serve_at(port: int) -> None:
@@ -188,6 +179,18 @@ class Node:
             management_url=_http_url(endpoint.host, management_port),
             metrics_url=_http_url(endpoint.host, metrics_port, "/metrics"),
         )
+
+    async def _start_coordinators(self, broker: Broker) -> tuple[Groups, ShareGroups, Transactions]:
+        self._groups = groups = Groups(broker)
+        shares, transactions = ShareGroups(broker, groups), Transactions(broker, groups)
+        for coordinator in (transactions, shares, groups):
+            self._parts.callback(coordinator.stop)
+        with _garbage_collection_paused():
+            groups.load()
+            shares.load()
+            transactions.load()
+        await groups.complete_topic()
+        return groups, shares, transactions
 
     async def _start_queues(self, broker: Broker) -> tuple[QueueBroker, AmqpListener]:
         queues = QueueBroker(broker)
