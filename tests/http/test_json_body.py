@@ -27,7 +27,9 @@ def test_separators_inside_strings_are_no_values(piece):
     assert parse_json(body) == json.loads(body)
 
 
-@pytest.mark.parametrize("body", [b"[" * 500_000, b"9" * 5_000, b'{"a":NaN}', b'"\\ud800"', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"[" * 500_000, b"9" * 5_000, b'{"a":NaN}', b'"\\ud800"', b"\xff"]
+)
 def test_what_python_would_accept_or_fail_on_is_refused(body):
     with pytest.raises(HttpError) as refused:
         parse_json(body)

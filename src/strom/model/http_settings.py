@@ -26,7 +26,7 @@ class HttpLimits:
     """Each header costs about as much time as a hundred bytes of its value."""
     body_bytes: int = 16 * 1024 * 1024
     small_body_bytes: int = 64 * 1024
-    """Smaller bodies, and as much of each larger one, are read whatever others hold in memory."""
+    """Smaller bodies, and as much of each larger one, do not count against `all_bodies_bytes`."""
     all_bodies_bytes: int = 64 * 1024 * 1024
     """What the bodies of all requests in flight may hold together, beyond their small parts."""
     connections: int = 500

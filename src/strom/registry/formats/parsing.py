@@ -1,6 +1,8 @@
 """Parses a schema of any of the languages."""
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from strom.registry.formats.schema import (
     MAX_CHARACTERS,
@@ -9,11 +11,12 @@ from strom.registry.formats.schema import (
     Referenced,
     SchemaType,
 )
+from strom.supervision.limited_calls import LimitedCalls, LimitExceeded
 
 
 def parse(kind: SchemaType, text: str, references: Sequence[Referenced] = ()) -> ParsedSchema:
     """Parse a schema; raises InvalidSchema with the location and the reason."""
-    total = len(text) + sum(map(_size, references))
+    total = len(text) + sum(len(one.text) for one in references)
     if total > MAX_CHARACTERS:
         raise InvalidSchema(
             f"Schema and references ({total:,} characters) exceed the limit of {MAX_CHARACTERS:,}."
@@ -28,10 +31,6 @@ def parse(kind: SchemaType, text: str, references: Sequence[Referenced] = ()) ->
         raise InvalidSchema("The schema is nested too deeply.") from error
 
 
-def _size(referenced: Referenced) -> int:
-    return len(referenced.text) + sum(map(_size, referenced.references))
-
-
 def _parse(kind: SchemaType, text: str, references: Sequence[Referenced]) -> ParsedSchema:
     # Imported on first use: the libraries are large.
     if kind is SchemaType.AVRO:
@@ -41,7 +40,23 @@ def _parse(kind: SchemaType, text: str, references: Sequence[Referenced]) -> Par
     if kind is SchemaType.JSON:
         from strom.registry.formats.json_schema.schema import JsonSchema
 
-        return JsonSchema.parse(text, references)
+        _call("check_json_schema", text, references)
+        return JsonSchema.parse(text, references, is_checked=True)
     from strom.registry.formats.protobuf.schema import ProtobufSchema
 
-    return ProtobufSchema.parse(text, references)
+    return ProtobufSchema.from_parts(_call("parse_protobuf", text, references))
+
+
+@functools.cache
+def _libraries() -> LimitedCalls:
+    return LimitedCalls("strom.registry.formats.library_calls")
+
+
+def _call(function: str, text: str, references: Sequence[Referenced]) -> Any:
+    try:
+        found = _libraries().call(function, text, references)
+    except LimitExceeded as error:
+        raise InvalidSchema(f"The schema is too complex. {error}") from error
+    if "invalid" in found:
+        raise InvalidSchema(found["invalid"])
+    return found["valid"]

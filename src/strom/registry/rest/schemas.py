@@ -8,7 +8,6 @@ from strom.http.routing import EncodedRoute
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion, content_to_json, to_json_bytes
 from strom.registry.refusals import schema_not_found
-from strom.registry.registering import HIGHEST_NUMBER
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
@@ -18,6 +17,7 @@ from strom.registry.rest.exchange import (
     page,
     prefix_of,
     to_json,
+    whole_number,
 )
 
 
@@ -119,7 +119,7 @@ class SchemaCalls:
 
 
 def _id_of(request: Request) -> int:
-    text = request.path_params["id"]
-    if not (text.isascii() and text.isdigit()) or int(text) > HIGHEST_NUMBER:
+    number = whole_number(request.path_params["id"])
+    if number is None:
         schema_not_found()
-    return int(text)
+    return number

@@ -23,19 +23,31 @@ class JsonSchema(ParsedSchema):
 
     kind = SchemaType.JSON
 
-    def __init__(self, document: Any, references: dict[str, Any]) -> None:
+    def __init__(
+        self, document: Any, references: dict[str, Any], *, is_checked: bool = False
+    ) -> None:
         self.document = document
         documents = Documents(document, references)
         draft = draft_of(document)
-        _check(document, documents, draft)
+        if not is_checked:
+            _check(document, documents, draft)
         self._root = Loader(documents, draft).load()
 
     @classmethod
-    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
-        """Parse a schema whose `$ref`s may name its references."""
+    def parse(
+        cls, text: str, references: Sequence[Referenced], *, is_checked: bool = False
+    ) -> Self:
+        """Parse a schema whose `$ref`s may name its references.
+
+        `is_checked` if a child process has validated it against its meta-schema, see `library_calls`.
+        """
         known: dict[str, Any] = {}
-        _add(references, known)
-        return cls(bounded_json.read(text), known)
+        for referenced in references:
+            try:
+                known.setdefault(referenced.name, bounded_json.read(referenced.text))
+            except InvalidSchema as error:
+                raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error
+        return cls(bounded_json.read(text), known, is_checked=is_checked)
 
     @cached_property
     def canonical(self) -> str:
@@ -66,12 +78,3 @@ def _check(document: Any, documents: Documents, draft: JsonSchemaDraft) -> None:
         raise InvalidSchema(f"At #/{place}: {error.message.replace(ROOT, '')}.") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise InvalidSchema(str(error).replace(ROOT, "")) from error
-
-
-def _add(references: Sequence[Referenced], known: dict[str, Any]) -> None:
-    for referenced in references:
-        _add(referenced.references, known)
-        try:
-            known.setdefault(referenced.name, bounded_json.read(referenced.text))
-        except InvalidSchema as error:
-            raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error

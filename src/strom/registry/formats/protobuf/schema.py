@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
@@ -28,28 +28,37 @@ class ProtobufSchema(ParsedSchema):
 
     def __init__(self, path: str, files: Mapping[str, FileDescriptorProto]) -> None:
         self.file = files[path]
-        self._files = files
+        self.files = files
 
     @classmethod
     def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
         """Parse the text of a file, or its descriptor in base64, which Python's serializer sends."""
         files: dict[str, str] = {}
-        _add(references, files)
+        for referenced in references:
+            files.setdefault(referenced.name, _as_text(referenced.text, files))
         path = "schema.proto"
         while path in files:
             path = f"the_{path}"
         files[path] = _as_text(text, files)
         return cls(path, compile_text(path, files))
 
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Make a schema of what a child process has parsed, see `library_calls`."""
+        files = [FileDescriptorProto.FromString(base64.b64decode(one)) for one in parts["files"]]
+        schema = cls(parts["path"], {one.name: one for one in files})
+        schema.canonical, schema.normalized = parts["canonical"], parts["normalized"]
+        return schema
+
     @cached_property
     def canonical(self) -> str:
         """The file as the printer formats it."""
-        return print_file(self.file, self._files.values())
+        return print_file(self.file, self.files.values())
 
     @cached_property
     def normalized(self) -> str:
         """The file with everything sorted whose order has no meaning."""
-        return print_file(self.file, self._files.values(), sort=True)
+        return print_file(self.file, self.files.values(), sort=True)
 
     @cached_property
     def serialized(self) -> str:
@@ -57,13 +66,7 @@ class ProtobufSchema(ParsedSchema):
         return base64.b64encode(self.file.SerializeToString()).decode("ascii")
 
     def differences(self, written: Self) -> list[Problem]:
-        return differences.problems(self._files, self.file, written._files, written.file)
-
-
-def _add(references: Sequence[Referenced], files: dict[str, str]) -> None:
-    for referenced in references:
-        _add(referenced.references, files)
-        files.setdefault(referenced.name, _as_text(referenced.text, files))
+        return differences.problems(self.files, self.file, written.files, written.file)
 
 
 def _as_text(text: str, files: Mapping[str, str]) -> str:
