@@ -138,7 +138,7 @@ def in_format(registry: Registry, content: Content, request: Request) -> Content
 
 def _content(given: Mapping[str, Any]) -> Content:
     kind = given.get("schemaType") or "AVRO"
-    if kind not in {"AVRO", "JSON", "PROTOBUF"}:
+    if kind not in tuple(SchemaType):  # a tuple, since JSON values may be unhashable
         invalid_schema(f"Unknown schema type {kind!r}: use AVRO, JSON or PROTOBUF.")
     if not isinstance(given.get("schema"), str) or not given["schema"].strip():
         invalid_schema("The request has no schema, or an empty one.")
