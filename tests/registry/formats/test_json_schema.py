@@ -142,6 +142,13 @@ def test_a_broken_reference_is_named():
         schema({}, [ADDRESS._replace(text="{")])
 
 
+@pytest.mark.parametrize("lenient", [False, True])
+def test_identifiers_and_names_that_are_no_uri_are_refused(lenient):
+    for text, name in [('{"$id": "http://[x"}', "a"), ("{}", "http://[x")]:
+        with pytest.raises(InvalidSchema, match=r"'http://\[x' is not a URI"):
+            parse(SchemaType.JSON, text, [Referenced(name, "{}")], lenient=lenient)
+
+
 def test_a_reference_to_itself_restricts_nothing():
     circle = {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}
     assert schema(circle).problems_reading(schema(circle)) == []
