@@ -37,6 +37,7 @@ REFUSED = {
     ),
     "a Content-Length above the limit": (POST + b"Content-Length: 50001\r\n\r\n", 413),
     "chunks above the limit": (CHUNKED + b"ea60\r\n" + b"x" * 60_000 + b"\r\n0\r\n\r\n", 413),
+    "chunks of one byte": (CHUNKED + b"1\r\nx\r\n" * 1100 + b"0\r\n\r\n", 400),
     "a malformed chunk": (CHUNKED + b"xx\r\n{}\r\n0\r\n\r\n", 400),
     "two transfer codings": (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
     "Transfer-Encoding of HTTP/1.0": (
@@ -55,6 +56,8 @@ REFUSED = {
         b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"x" * 5000 + b"\r\n\r\n",
         431,
     ),
+    "too many headers": (b"GET / HTTP/1.1\r\n" + HOST + b"X: \r\n" * 200 + b"\r\n", 431),
+    "too many headers of a partial head": (b"GET / HTTP/1.1\r\n" + HOST + b"X: \r\n" * 200, 431),
     "a path that is not ASCII": (b"GET /\xc3\xa9 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01", 400),

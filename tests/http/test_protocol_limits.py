@@ -1,8 +1,10 @@
 """Limits of time and number: each ends the connection of its client, while others are served."""
 
+import contextlib
 import json
 import time
 
+from strom.http.authentication import BasicLogin
 from strom.model.http_settings import HttpLimits
 from strom.server.process_limits import ConnectionSlots
 from tests.http.small_server import HOST, JSON, read_one, read_to_end, responses, running
@@ -119,6 +121,59 @@ def test_connections_above_the_limit_are_closed_until_others_end():
         check_served(server)
 
 
+def test_half_sent_heads_make_room_for_other_clients():
+    with running(limits=HttpLimits(connections=20)) as server:
+        slow = [server.connect() for _ in range(60)]
+        try:
+            for one in slow:
+                with contextlib.suppress(ConnectionError):
+                    one.sendall(b"GET / HTTP/1.1\r\nX: ")
+            check_served(server)
+            assert server.connections <= 20
+        finally:
+            for one in slow:
+                one.close()
+
+
+def body_in_flight(server, size, path=b"/a"):
+    """A client whose body of this size lacks its last byte, and has been read by the application."""
+    client = server.connect()
+    client.sendall(b"POST %b HTTP/1.1\r\n" % path + JSON + b"Content-Length: %d\r\n\r\n" % size)
+    client.sendall(b"x" * (size - 1))
+    return client
+
+
+def test_the_memory_of_all_bodies_is_limited():
+    limits = HttpLimits(small_body_bytes=1000, all_bodies_bytes=300_000)
+    with running(limits=limits) as server:
+        with body_in_flight(server, 200_001), body_in_flight(server, 500) as small:
+            until(lambda: server.server._bodies._held == 199_000)
+            with body_in_flight(server, 200_001) as refused:
+                status, body = read_one(refused)
+                assert status == 503
+                assert "Bodies of other requests hold" in json.loads(body)["error"]
+                # Its connection goes on, once the rest of the body has come.
+                refused.sendall(b"x" + GET)
+                assert read_one(refused)[0] == 200
+            small.sendall(b"x")
+            assert read_one(small)[0] == 200
+        until(lambda: server.server._bodies._held == 0)
+        with body_in_flight(server, 200_001) as accepted:
+            accepted.sendall(b"x")
+            assert read_one(accepted)[0] == 200
+
+
+def test_a_request_without_login_is_refused_before_its_body_is_read():
+    login = BasicLogin("user", "secret", "small", lambda user, address: True)
+    with running(authenticate=login) as server, server.connect() as client:
+        client.sendall(b"POST /a HTTP/1.1\r\n" + JSON + b"Content-Length: 16000000\r\n\r\n")
+        assert read_one(client)[0] == 401
+        client.sendall(b"x" * 16_000_000 + GET)  # discarded, not kept
+        assert read_one(client)[0] == 401
+        assert server.app.requests == []
+        assert server.server._bodies._held == 0
+
+
 def test_connections_count_against_slots_that_are_shared_with_other_servers():
     slots = ConnectionSlots(2)
     slots.take("a Kafka client", "10.0.0.1")
@@ -131,6 +186,19 @@ def test_connections_count_against_slots_that_are_shared_with_other_servers():
         until(lambda: server.connections == 0)
         check_served(server)
     assert slots.take("another Kafka client", "10.0.0.1")
+
+
+def test_a_client_above_the_limit_of_its_address_takes_no_other_ones_place():
+    slots = ConnectionSlots(10, per_address=1)
+    with (
+        running(limits=HttpLimits(connections=1), slots=slots) as server,
+        server.connect() as first,
+    ):
+        until(lambda: server.connections == 1)
+        with server.connect() as second:
+            assert read_to_end(second) == b""
+        first.sendall(GET)
+        assert read_one(first)[0] == 200
 
 
 def test_a_client_that_ends_in_the_middle_of_its_body_is_forgotten(caplog):

@@ -1,5 +1,6 @@
 """`strom query`: run SQL over views."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,22 +28,31 @@ def query(sql: str, folder: Path, form: str) -> None:
     The result merges batch and speed layer, up to the latest record.
     """
     require_pipelines()
-    from strom.pipelines.serving.formats import encode_table, to_text
+    import pyarrow as pa
+
+    from strom.pipelines.serving.formats import encode_batches, to_text
+    from strom.pipelines.serving.limits import QueryLimits
     from strom.pipelines.serving.queries import QueryEngine
     from strom.pipelines.settings import FILE, read_settings
     from strom.pipelines.views.manifests import Manifests
 
     settings = read_settings(folder / FILE)
-    server = QueryEngine(Manifests((folder / settings.data / "views").resolve()))
-    try:
-        table = server.query(sql)
-    finally:
-        server.close()
-    if form != "table":
-        write_bytes(encode_table(table, form))
-        if form == "json":
-            sys.stdout.write("\n")
-        return
+    manifests = Manifests((folder / settings.data / "views").resolve())
+    with contextlib.closing(QueryEngine(manifests, limits=QueryLimits.of(settings))) as server:
+        if form != "table":
+            result = server.query_within_limits(
+                sql,
+                lambda schema, batches: server.results.write(encode_batches(schema, batches, form)),
+            )
+            with contextlib.closing(result):
+                for piece in result.pieces():
+                    write_bytes(piece)
+            if form == "json":
+                sys.stdout.write("\n")
+            return
+        table = server.query_within_limits(
+            sql, lambda schema, batches: pa.Table.from_batches(list(batches), schema)
+        )
     rows = [
         tuple(value if isinstance(value, int) else _shown(value, to_text) for value in row.values())
         for row in table.to_pylist()

@@ -65,13 +65,14 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         prepare_topics(project, kafka)  # before connectors write to them
         connect = open_.enter_context(connectors_of(project, kafka.servers))
         from strom.pipelines.measurements import make_view_metrics
+        from strom.pipelines.serving.limits import QueryLimits
         from strom.pipelines.serving.queries import QueryEngine
         from strom.pipelines.spark.session import stop_session
 
         spark = spark_of(project)
         runner = ProjectRunner(project, spark, kafka, mode)
         runner.prepare()
-        server = QueryEngine(project.manifests)
+        server = QueryEngine(project.manifests, limits=QueryLimits.of(settings))
         requests = HttpStats("serving")
         http = ServingServer(
             project.manifests,

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from email.utils import formatdate
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, cast
 
 import h11
 import uvicorn
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 log.setLevel(logging.ERROR)
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
+_FEW_CHUNKS = 1000
+_CHUNK_BYTES = 64
+"""The least average size of chunks, if there are not few of them: each costs about 20 µs."""
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:([^\r]*)")
 
 
@@ -60,6 +63,7 @@ class StrictConnection(h11.Connection):
         super().__init__(h11.SERVER, limits.head_bytes)
         self._limits = limits
         self._body_bytes = 0
+        self._chunks = 0
 
     def next_event(self) -> Any:
         """Return the next event; RemoteProtocolError holds the status for the client as a hint."""
@@ -67,11 +71,14 @@ class StrictConnection(h11.Connection):
             self._check_head(self.trailing_data[0])
         event = super().next_event()
         if isinstance(event, h11.Request):
-            self._body_bytes = 0
+            self._body_bytes = self._chunks = 0
             self._check_request(event)
         elif isinstance(event, h11.Data):
             self._body_bytes += len(event.data)
             self._check_body_size(self._body_bytes)
+            self._chunks += 1
+            if self._chunks > _FEW_CHUNKS + self._body_bytes // _CHUNK_BYTES:
+                raise RefusedRequest(f"Chunks have less than {_CHUNK_BYTES} bytes on average.")
         return event
 
     def has_partial_head(self) -> bool:
@@ -82,6 +89,11 @@ class StrictConnection(h11.Connection):
         if (len(received) if end is None else end.end()) > self._limits.head_bytes:
             raise RefusedRequest(
                 f"The head exceeds the limit of {self._limits.head_bytes} bytes.", 431
+            )
+        lines = received.count(b"\n", 0, None if end is None else end.end())
+        if lines > self._limits.head_lines:
+            raise RefusedRequest(
+                f"The head exceeds the limit of {self._limits.head_lines} lines.", 431
             )
         if end is None:
             return
@@ -137,20 +149,38 @@ class LimitedHttpProtocol(H11Protocol):
         self._errors = errors
         self._slots = slots
         self._is_lingering = False
-        self._reading: object = None
+        self._reading: tuple[str, object] | None = None
         """What `_read_timer` limits: a phase, and the request it belongs to or follows."""
+        self._reading_since = 0.0
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Accept the connection, or close it if there are too many."""
+        """Accept the connection, or close one if there are too many."""
         super().connection_made(transport)
-        is_admitted = len(self.connections) <= self._limits.connections
         host = self.client[0] if self.client else ""
-        if not is_admitted or (self._slots is not None and not self._slots.take(self, host)):
+        # The slot first: a client above the limit of its address must not take another one's place.
+        is_counted = self._slots is None or self._slots.take(self, host)
+        if not is_counted or not self._has_room():
             transport.abort()
             return
         self._watch("idle", self._limits.idle_s)
+
+    def _has_room(self) -> bool:
+        """Whether there is room for one more; a client that has not sent its request makes room."""
+        if len(self.connections) <= self._limits.connections:
+            return True
+        waiting = [one for one in cast("set[Self]", self.connections) if one._is_incomplete()]
+        if not waiting:
+            return False
+        oldest = min(waiting, key=lambda one: one._reading_since)
+        oldest._watch(None, 0)
+        oldest.transport.abort()
+        return True
+
+    def _is_incomplete(self) -> bool:
+        """Whether a head is incomplete, or the first one has not begun."""
+        return self._reading is not None and self._reading[0] in ("idle", "head")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._slots is not None:
@@ -264,6 +294,7 @@ class LimitedHttpProtocol(H11Protocol):
             self._read_timer.cancel()
             self._read_timer = None
         if phase is not None:
+            self._reading_since = self.loop.time()
             self._read_timer = self.loop.call_later(seconds, self._timed_out, phase, seconds)
 
     def _timed_out(self, phase: str, seconds: float) -> None:

@@ -9,8 +9,9 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, cast
 
-from strom.http.application import HttpApplication
+from strom.http.application import HttpApplication, Scope, Send
 from strom.http.hosts import format_authority
+from strom.http.json_body import BodyMemory, Receive
 from strom.model.errors import UserError
 from strom.model.http_settings import HttpLimits
 
@@ -89,6 +90,7 @@ class HttpServer:
         self._app = app
         self._limits = limits
         self._slots = slots
+        self._bodies = BodyMemory(limits)
         self._servers: list[asyncio.Server] = []
 
     async def start(self) -> None:
@@ -99,7 +101,7 @@ class HttpServer:
         from strom.http.protocol import LimitedHttpProtocol
 
         config = uvicorn.Config(
-            self._app,
+            self._handle,
             http="h11",
             ws="none",
             lifespan="off",
@@ -126,6 +128,10 @@ class HttpServer:
             self._servers.append(
                 await loop.create_server(make_protocol, sock=one, backlog=_BACKLOG)
             )
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._bodies.counting(receive) as counted:
+            await self._app(scope, counted, send)
 
     async def stop(self, grace_s: float = STOP_S) -> None:
         """Stop accepting, wait for open requests up to `grace_s`, and cancel the rest."""

@@ -18,11 +18,17 @@ ALLOWED_HOSTS = Definition(
 
 @dataclass(frozen=True)
 class HttpLimits:
-    """What one client may use of an HTTP server. Each limit ends the connection of that client alone."""
+    """What clients may use of an HTTP server. Each limit ends a request of the client that exceeds it."""
 
     head_bytes: int = 64 * 1024
     """The request line and all headers. SQL statements come in the request line."""
+    head_lines: int = 200
+    """Each header costs about as much time as a hundred bytes of its value."""
     body_bytes: int = 16 * 1024 * 1024
+    small_body_bytes: int = 64 * 1024
+    """Smaller bodies, and as much of each larger one, do not count against `all_bodies_bytes`."""
+    all_bodies_bytes: int = 64 * 1024 * 1024
+    """What the bodies of all requests in flight may hold together, beyond their small parts."""
     connections: int = 500
     """Of one server, below the 1024 files that a process may usually open."""
     head_s: float = 30.0

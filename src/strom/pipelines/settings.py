@@ -14,6 +14,7 @@ from strom.model.settings import Definition, Kind, Settings, declared, setting
 
 FILE = "strom.toml"
 _PORTS = {"minimum": 1, "maximum": 65535}
+_MIB = {"minimum": 1, "maximum": 1_000_000_000}
 _TOML_TYPES: dict[Kind, tuple[type[Any], str]] = {
     Kind.STRING: (str, "a string"),
     Kind.INT: (int, "an integer"),
@@ -63,6 +64,29 @@ class ProjectSettings(Settings):
     )
     serving_port: int = setting(
         "serving.port", Kind.INT, 8088, "Its port; 0 for a free one.", minimum=0, maximum=65535
+    )
+    serving_max_rows: int = setting(
+        "serving.max_rows",
+        Kind.INT,
+        1_000_000,
+        "Maximum rows of a query's result, over HTTP and of `strom query`.",
+        minimum=1,
+    )
+    serving_max_result_mb: int = setting(
+        "serving.max_result_mb", Kind.INT, 256, "Maximum size of an encoded result.", **_MIB
+    )
+    serving_timeout_s: float = setting(
+        "serving.timeout", Kind.DURATION, 60.0, "How long a query may take.", minimum=0.001
+    )
+    serving_memory_mb: int = setting(
+        "serving.memory_mb", Kind.INT, 512, "DuckDB's memory, for all queries together.", **_MIB
+    )
+    serving_max_spill_mb: int = setting(
+        "serving.max_spill_mb",
+        Kind.INT,
+        2048,
+        "Maximum size of files in `data/spill`, for what exceeds DuckDB's memory.",
+        **_MIB,
     )
     allowed_hosts: tuple[str, ...] = setting("http.allowed_hosts", Kind.LIST, (), ALLOWED_HOSTS.doc)
     batch_every_s: float = setting(

@@ -4,14 +4,16 @@ from dataclasses import replace
 from functools import lru_cache
 
 from strom.registry.formats import InvalidSchema, ParsedSchema, Referenced, parse
-from strom.registry.formats.schema import SchemaType
+from strom.registry.formats.schema import Reference, SchemaType
 from strom.registry.records import Content
-from strom.registry.refusals import RestError, invalid_schema, reference_not_found
+from strom.registry.refusals import UNAVAILABLE, RestError, invalid_schema, reference_not_found
 from strom.registry.subjects import LATEST, Subjects
+from strom.supervision.limited_calls import CallFailed
 
 CACHED_SCHEMAS = 2_000
 MAX_DEPTH = 50
-"""The limit on nested references; it also ends circular ones."""
+MAX_REFERENCES = 1_000
+"""The limit on different references, with those of what is referred to."""
 
 
 def parse_content(subjects: Subjects, content: Content, *, lenient: bool = False) -> ParsedSchema:
@@ -48,9 +50,14 @@ def parse_resolved(
     content: Content, references: tuple[Referenced, ...], *, lenient: bool = False
 ) -> ParsedSchema:
     """The parsed schema, if its references are resolved already: this is the slow part."""
-    found = _parse_cached(content.kind, content.text, references)
-    if lenient and isinstance(found, InvalidSchema):
-        found = _parse_cached(content.kind, content.text, references, lenient=True)
+    try:
+        found = _parse_cached(content.kind, content.text, references)
+        if lenient and isinstance(found, InvalidSchema):
+            found = _parse_cached(content.kind, content.text, references, lenient=True)
+    except CallFailed as error:
+        raise RestError(
+            UNAVAILABLE, f"The schema cannot be parsed at present: {error} Retry later."
+        ) from error
     if isinstance(found, InvalidSchema):
         invalid_schema(f"Invalid schema of type {content.kind}, details: {found}")
     return found
@@ -62,23 +69,35 @@ def to_stored(content: Content, parsed: ParsedSchema, *, normalize: bool) -> Con
     return Content(content.kind, text, content.references, content.contract)
 
 
-def resolve_references(
-    subjects: Subjects, content: Content, depth: int = MAX_DEPTH
-) -> tuple[Referenced, ...]:
-    """The contents that the references denote, and those that these refer to."""
-    if not depth:
-        raise RestError(
-            42201, f"The references of the schema are circular, or nested deeper than {MAX_DEPTH}."
-        )
-    found = []
-    for reference in content.references:
-        target = subjects.referenced(reference)
-        if target is None:
-            reference_not_found(reference)
-        found.append(
-            Referenced(reference.name, target.text, resolve_references(subjects, target, depth - 1))
-        )
-    return tuple(found)
+def resolve_references(subjects: Subjects, content: Content) -> tuple[Referenced, ...]:
+    """The contents that the references denote, after those that these refer to, each once."""
+    found: dict[Reference, Referenced] = {}
+    path: set[tuple[str, int]] = set()
+    resolved: set[tuple[str, int]] = set()
+
+    def resolve(content: Content) -> None:
+        for reference in content.references:
+            if reference in found:
+                continue
+            if len(found) == MAX_REFERENCES:
+                invalid_schema(f"The schema has more than {MAX_REFERENCES} references in total.")
+            target = subjects.referenced(reference)
+            if target is None:
+                reference_not_found(reference)
+            place = (reference.subject, reference.version)
+            if place in path or len(path) == MAX_DEPTH:
+                invalid_schema(
+                    f"The references of the schema are circular, or nested deeper than {MAX_DEPTH}."
+                )
+            if place not in resolved:
+                path.add(place)
+                resolve(target)
+                path.remove(place)
+                resolved.add(place)
+            found[reference] = Referenced(reference.name, target.text)
+
+    resolve(content)
+    return tuple(found.values())
 
 
 @lru_cache(CACHED_SCHEMAS)

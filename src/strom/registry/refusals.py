@@ -7,6 +7,8 @@ from strom.registry.formats.schema import Reference
 
 CONTEXT = ":.:"
 """The default context, the only one here."""
+UNAVAILABLE = 503
+"""The code of a temporary shortage."""
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 

@@ -17,6 +17,7 @@ from strom.registry.records import (
 )
 from strom.registry.refusals import (
     CONTEXT,
+    UNAVAILABLE,
     RestError,
     incompatible,
     invalid_schema,
@@ -133,6 +134,8 @@ def _parsed(subjects: Subjects, entry: SchemaVersion) -> ParsedSchema | RestErro
     try:
         return parse_content(subjects, entry.content, lenient=True)
     except RestError as error:
+        if error.code == UNAVAILABLE:  # it says nothing about the schema
+            raise
         return error
 
 

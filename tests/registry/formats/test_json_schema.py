@@ -129,12 +129,10 @@ def test_a_reference_is_found_relative_to_the_id_of_the_schema_or_by_its_own():
 
 
 def test_references_of_references_are_known():
-    person = Referenced(
-        "person.json", json.dumps(thing({"at": {"$ref": "address.json"}})), (ADDRESS,)
-    )
-    assert schema({"$ref": "person.json"}, [person]).problems_reading(schema(True)) != []
+    person = Referenced("person.json", json.dumps(thing({"at": {"$ref": "address.json"}})))
+    assert schema({"$ref": "person.json"}, [ADDRESS, person]).problems_reading(schema(True)) != []
     with pytest.raises(InvalidSchema, match=r"address\.json"):
-        schema({"$ref": "person.json"}, [person._replace(references=())])
+        schema({"$ref": "person.json"}, [person])
 
 
 def test_a_broken_reference_is_named():
@@ -142,6 +140,13 @@ def test_a_broken_reference_is_named():
         InvalidSchema, match=r"In the reference address\.json: The schema is not JSON"
     ):
         schema({}, [ADDRESS._replace(text="{")])
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+def test_identifiers_and_names_that_are_no_uri_are_refused(lenient):
+    for text, name in [('{"$id": "http://[x"}', "a"), ("{}", "http://[x")]:
+        with pytest.raises(InvalidSchema, match=r"'http://\[x' is not a URI"):
+            parse(SchemaType.JSON, text, [Referenced(name, "{}")], lenient=lenient)
 
 
 def test_a_reference_to_itself_restricts_nothing():

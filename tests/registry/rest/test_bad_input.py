@@ -1,9 +1,16 @@
 """Whatever is asked, the registry answers in its own words and goes on."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from strom.registry.content_parsing import _parse_cached
+from strom.registry.formats import parsing
+from strom.supervision.limited_calls import CallFailed, LimitExceeded
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
     ["latest", "-1", "0", "1", "99999999999999999999", "é/%"]
@@ -67,3 +74,86 @@ def test_nothing_makes_it_fail(ask_alone, method, segments, body, query):
     if answer.status >= 400:
         assert answer.body["message"]
         assert str(answer.error).startswith(str(answer.status))
+
+
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"/schemas/ids/{LONG}", 404),
+        (f"/schemas/ids/{LONG}/schema", 404),
+        (f"/subjects/s/versions/{LONG}", 422),
+        (f"/subjects?offset={LONG}", 404),
+        (f"/subjects?limit={LONG}", 404),
+        (f"/subjects?offset={10**30}&limit={10**30}", 200),
+    ],
+)
+def test_numbers_of_any_length_are_numbers(ask, path, status):
+    assert ask("GET", path).status == status
+
+
+@pytest.mark.parametrize("value", [10**400, 10**30, -(10**30)])
+def test_chosen_ids_and_versions_of_any_size_are_refused(ask, subject, value):
+    for name in ("id", "version"):
+        assert ask.register(subject, '"int"', **{name: value}).status == 422
+    reference = {"name": "a", "subject": subject, "version": value}
+    assert ask.register(subject, '"int"', references=[reference]).status == 422
+
+
+class Heavy:
+    """Stands for a library that takes as long as it likes, for schemas that name it."""
+
+    def __init__(self):
+        self.is_called = threading.Event()
+        self.go_on = threading.Event()
+
+    def call(self, function, *arguments):
+        self.is_called.set()
+        self.go_on.wait()
+        raise LimitExceeded("It takes too much CPU time.")
+
+
+def test_a_schema_that_takes_long_to_parse_delays_no_other(ask_alone, monkeypatch):
+    heavy = Heavy()
+    monkeypatch.setattr(parsing, "_libraries", lambda: heavy)
+    sent = {"schemaType": "JSON"}
+    with ThreadPoolExecutor(20) as threads:
+        waiting = [threads.submit(ask_alone.register, "a", {"a": n}, **sent) for n in range(20)]
+        try:
+            assert heavy.is_called.wait(30)
+            for _ in range(50):  # more than all threads of the server could wait for
+                assert ask_alone("GET", "/subjects").body == []
+            assert ask_alone("GET", "/schemas/ids/1").error == 40403
+            assert not any(one.done() for one in waiting)
+        finally:
+            heavy.go_on.set()
+        answers = [one.result() for one in waiting]
+    assert {answer.error for answer in answers} == {42201}
+    assert "too complex" in answers[0].body["message"]
+
+
+class Exhausted:
+    """Stands for a machine that has no process for the schemas with a certain word."""
+
+    def __init__(self, word):
+        self._word = word
+        self._libraries = parsing._libraries()
+
+    def call(self, function, text, *others):
+        if self._word in text:
+            raise CallFailed("No child process can be started.")
+        return self._libraries.call(function, text, *others)
+
+
+def test_a_shortage_is_not_taken_for_an_invalid_version(ask_alone, monkeypatch):
+    assert ask_alone.register("a", {"title": "earlier"}, schemaType="JSON").status == 200
+    _parse_cached.cache_clear()
+    exhausted = Exhausted("earlier")
+    with monkeypatch.context() as patched:
+        patched.setattr(parsing, "_libraries", lambda: exhausted)
+        response = ask_alone.register("a", {"title": "later"}, schemaType="JSON")
+        assert response.status == 503
+        assert "Retry later" in response.body["message"]
+    assert ask_alone.register("a", {"title": "later"}, schemaType="JSON").status == 200

@@ -99,7 +99,7 @@ def test_getting_messages_leaves_or_takes_them(ask, channel):
     assert count(channel, "q") == 1
 
 
-@pytest.mark.parametrize("mode", [5, None, "ack", "ack_requeue_flase"])
+@pytest.mark.parametrize("mode", [1, 5, None, [], {}, True, "ack", "ack_requeue_flase"])
 def test_an_unknown_ackmode_takes_no_message(mode, ask, channel):
     channel.queue_declare("q")
     channel.basic_publish("", "q", b"text")

@@ -23,21 +23,40 @@ class Cancellation:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._cursor: duckdb.DuckDBPyConnection | None = None
-        self._is_cancelled = False
+        self._error: StromError | None = None
 
-    def cancel(self) -> None:
-        """Interrupt the statement. Call again until the statement has ended.
+    def cancel(self, error: StromError | None = None) -> None:
+        """Interrupt the statement, which raises the error. Call again until the statement has ended.
 
         DuckDB drops an interrupt that arrives just before a statement starts.
         """
         with self._lock:
-            self._is_cancelled = True
+            self._error = self._error or error or StatementCancelled("The statement was cancelled.")
             if self._cursor is not None:
                 self._cursor.interrupt()
 
     def check(self) -> None:
-        if self._is_cancelled:
-            raise StatementCancelled("The statement was cancelled.")
+        if self._error is not None:
+            raise self._error
+
+    @contextlib.contextmanager
+    def cancelling_after(self, seconds: float, error: StromError) -> Iterator[None]:
+        """Cancel with an error when the block takes longer."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            pause = seconds
+            while not ended.wait(pause):
+                self.cancel(error)
+                pause = _INTERRUPT_INTERVAL_S
+
+        thread = threading.Thread(target=watch, name="query timeout", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     @contextlib.contextmanager
     def interrupting(self, cursor: "duckdb.DuckDBPyConnection") -> Iterator[None]:

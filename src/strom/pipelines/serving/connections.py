@@ -1,6 +1,7 @@
 """DuckDB connections with the sketch functions, and literals for their SQL."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from strom.pipelines.serving import sketch_functions
 
@@ -8,11 +9,23 @@ if TYPE_CHECKING:
     import duckdb
 
 
-def connect(*, memory: str = "512MB", threads: int = 2) -> "duckdb.DuckDBPyConnection":
-    """An in-memory database whose session time zone is UTC."""
+def connect(
+    *,
+    memory: str = "512MB",
+    threads: int = 2,
+    spill: Path | None = None,
+    spill_bytes: int = 0,
+) -> "duckdb.DuckDBPyConnection":
+    """An in-memory database whose session time zone is UTC.
+
+    What exceeds its memory goes to the folder `spill`; DuckDB cleans it up, also after a kill -9.
+    """
     import duckdb
 
-    connection = duckdb.connect(config={"memory_limit": memory, "threads": threads})
+    config: dict[str, Any] = {"memory_limit": memory, "threads": threads}
+    if spill is not None:
+        config |= {"temp_directory": str(spill), "max_temp_directory_size": f"{spill_bytes}B"}
+    connection = duckdb.connect(config=config)
     connection.execute(
         "SET TimeZone='UTC'; SET enable_progress_bar=false; SET preserve_insertion_order=false"
     )

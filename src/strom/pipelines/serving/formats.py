@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import math
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -23,13 +24,30 @@ _YEAR_2000_US = 946_684_800_000_000
 
 def encode_table(table: "pa.Table", form: str) -> bytes:
     """A table in one of the formats of MEDIA_TYPES."""
+    return b"".join(encode_batches(table.schema, table.to_batches(), form))
+
+
+def encode_batches(
+    schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", form: str
+) -> Iterator[bytes]:
+    """Rows in one of the formats of MEDIA_TYPES, in pieces of a batch each."""
     if form == "arrow":
-        return _arrow(table)
-    names = _unique(table.column_names)
-    rows = list(zip(*map(_values, table.columns), strict=True))
+        yield from _arrow(schema, batches)
+        return
+    names = _unique(schema.names)
+    rows = (zip(*map(_values, batch.columns), strict=True) for batch in batches)
     if form == "csv":
-        return _csv(names, rows)
-    return to_json([dict(zip(names, row, strict=True)) for row in rows]).encode()
+        yield _csv([names])
+        yield from map(_csv, rows)
+        return
+    yield b"["
+    separator = ""
+    for some in rows:
+        objects = [to_json(dict(zip(names, row, strict=True))) for row in some]
+        if objects:
+            yield (separator + ", ".join(objects)).encode()
+            separator = ", "
+    yield b"]"
 
 
 def _unique(names: list[str]) -> list[str]:
@@ -45,7 +63,7 @@ def _unique(names: list[str]) -> list[str]:
     return found
 
 
-def _values(column: "pa.ChunkedArray") -> list[Any]:
+def _values(column: "pa.Array") -> list[Any]:
     """The values of a column; timestamps that Python cannot represent, such as year 55840, as strings."""
     import pyarrow as pa
 
@@ -104,21 +122,24 @@ def to_text(value: Any) -> str:
     return str(value)
 
 
-def _arrow(table: "pa.Table") -> bytes:
+def _arrow(schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> Iterator[bytes]:
     import pyarrow as pa
 
     sink = io.BytesIO()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            yield sink.getvalue()
+            sink.seek(0)
+            sink.truncate()
+    yield sink.getvalue()
 
 
-def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> bytes:
+def _csv(rows: Iterable[Iterable[Any]]) -> bytes:
     import csv
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
     for row in rows:
         writer.writerow(
             to_json(value)

@@ -1,6 +1,7 @@
 """The serving API: GET /views, GET /views/NAME?page=/cart&views.gte=10&order=-views, GET /query?sql=…"""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,18 +12,22 @@ from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer, HttpThread
 from strom.model.errors import UserError
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
-from strom.pipelines.serving.formats import MEDIA_TYPES, encode_table
+from strom.pipelines.serving.formats import MEDIA_TYPES, encode_batches
+from strom.pipelines.serving.limits import ResultsFull
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
+    from anyio import CapacityLimiter
     from starlette.requests import Request
     from starlette.responses import Response
 
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _RESERVED = {"select", "order", "limit", "format"}
 _CANCEL_INTERVAL_S = 0.05
+_QUERIES = 16
+"""How many queries run at the same time; further ones wait, and other requests do not."""
 STOP_SECONDS = 5.0
 
 
@@ -34,6 +39,7 @@ def make_app(
     count: CountRequest = lambda route, method, status, seconds: None,
 ) -> HttpApplication:
     """The ASGI application of the serving API."""
+    from anyio import CapacityLimiter
     from starlette.responses import JSONResponse
 
     from strom.http.routing import EncodedRoute, make_router
@@ -55,11 +61,12 @@ def make_app(
         sql = request.query_params.get("sql", "")
         return _respond(engine, sql, [], request.query_params.get("format"), cancellation)
 
+    threads = CapacityLimiter(_QUERIES)
     routes = [
         EncodedRoute("/", views),
         EncodedRoute("/views", views),
-        EncodedRoute("/views/{name}", _cancellable(view)),
-        EncodedRoute("/query", _cancellable(query)),
+        EncodedRoute("/views/{name}", _cancellable(view, threads)),
+        EncodedRoute("/query", _cancellable(query, threads)),
     ]
     return HttpApplication(
         make_router(routes), guard=guard, errors=ERRORS, metrics=metrics, count=count
@@ -69,6 +76,8 @@ def make_app(
 def _translate(error: Exception) -> HttpError | None:
     if isinstance(error, StatementCancelled):
         return HttpError(503, str(error))
+    if isinstance(error, ResultsFull):
+        return HttpError(503, str(error), headers={"Retry-After": "1"})
     return HttpError(400, str(error)) if isinstance(error, UserError) else None
 
 
@@ -76,16 +85,16 @@ ERRORS = ErrorFormat("The serving API", lambda error: {"error": error.message}, 
 
 
 def _cancellable(
-    work: Callable[["Request", Cancellation], "Response"],
+    work: Callable[["Request", Cancellation], "Response"], threads: "CapacityLimiter"
 ) -> Callable[["Request"], Awaitable["Response"]]:
     """An endpoint that runs in a thread; its statement is cancelled when the client disconnects."""
-    from starlette.concurrency import run_in_threadpool
+    from anyio import to_thread
 
     async def endpoint(request: "Request") -> "Response":
         cancellation = Cancellation()
         watching = asyncio.create_task(_cancel_on_disconnect(request, cancellation))
         try:
-            return await run_in_threadpool(work, request, cancellation)
+            return await to_thread.run_sync(work, request, cancellation, limiter=threads)
         finally:
             watching.cancel()
 
@@ -93,8 +102,9 @@ def _cancellable(
 
 
 async def _cancel_on_disconnect(request: "Request", cancellation: Cancellation) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+    with contextlib.suppress(HttpError):  # other requests hold all the memory for bodies
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
     while True:
         cancellation.cancel()
         await asyncio.sleep(_CANCEL_INTERVAL_S)
@@ -170,13 +180,18 @@ class ServingServer:
 def _respond(
     engine: QueryEngine, sql: str, values: list[str], form: str | None, cancellation: Cancellation
 ) -> "Response":
-    from starlette.responses import Response
+    from strom.pipelines.serving.responses import ResultResponse
 
     form = form or "json"
     if form not in MEDIA_TYPES:
         raise UserError(f"Unknown format {form!r}: use {', '.join(MEDIA_TYPES)}.")
-    table = engine.query(sql, values, cancellation)
-    return Response(encode_table(table, form), media_type=MEDIA_TYPES[form])
+    result = engine.query_within_limits(
+        sql,
+        lambda schema, batches: engine.results.write(encode_batches(schema, batches, form)),
+        values,
+        cancellation,
+    )
+    return ResultResponse(result, MEDIA_TYPES[form])
 
 
 def _describe(manifests: Manifests, name: str) -> dict[str, Any]:

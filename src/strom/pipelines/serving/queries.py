@@ -1,36 +1,48 @@
 """Executes queries over a consistent snapshot of each view that they read."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from strom.model.errors import UserError
 from strom.pipelines.serving.admission import AdmittedQuery, admit
 from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
+from strom.pipelines.serving.limits import BATCH_ROWS, QueryLimits, ResultFiles
 from strom.pipelines.serving.merged_states import MAX_BYTES_IN_MEMORY, MergedStates
 from strom.pipelines.views.fold import ViewFold, bind
 from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
     import pyarrow as pa
 
 _ATTEMPTS = 3
+Result = TypeVar("Result")
 
 
 class QueryEngine:
     """Executes SQL over views. Thread-safe."""
 
     def __init__(
-        self, manifests: Manifests, *, memory: str = "512MB", in_memory: int = MAX_BYTES_IN_MEMORY
+        self,
+        manifests: Manifests,
+        *,
+        limits: QueryLimits = QueryLimits(),  # noqa: B008 - it is frozen
+        in_memory: int = MAX_BYTES_IN_MEMORY,
     ) -> None:
         self._manifests = manifests
-        self._connection = connect(memory=memory)
+        self._limits = limits
+        spill = Path(manifests.folder).resolve().parent / "spill"
+        self._connection = connect(
+            memory=f"{limits.memory_bytes}B", spill=spill, spill_bytes=limits.spill_bytes
+        )
+        self.results = ResultFiles(spill, limits)
         self._folds: dict[tuple[str, int, str], ViewFold] = {}
         self._lock = threading.Lock()
         self._running = RunningStatements()
@@ -52,13 +64,44 @@ class QueryEngine:
         """
         cancellation = cancellation or Cancellation()
         with self._running.track(cancellation):
-            return self._execute(sql, values, cancellation)
+            return self._execute(sql, values, cancellation, lambda found: found.to_arrow_table())
+
+    def query_within_limits(
+        self,
+        sql: str,
+        take: "Callable[[pa.Schema, Iterator[pa.RecordBatch]], Result]",
+        values: Sequence[str] = (),
+        cancellation: Cancellation | None = None,
+    ) -> Result:
+        """What `take` makes of a result, which it gets in batches as they are computed.
+
+        UserError and StatementCancelled as from `query`, and UserError if it exceeds a limit. A query
+        may be retried, and then `take` is called again.
+        """
+        limits = self._limits
+        cancellation = cancellation or Cancellation()
+
+        def take_batches(found: "duckdb.DuckDBPyRelation") -> Result:
+            reader = found.to_arrow_reader(BATCH_ROWS)
+            return take(reader.schema, limits.count_rows(reader))
+
+        with (
+            self._running.track(cancellation),
+            cancellation.cancelling_after(limits.seconds, limits.timed_out()),
+        ):
+            return self._execute(sql, values, cancellation, take_batches)
 
     def cancel_running(self) -> None:
         """Cancel all statements in flight. Call again until all have ended."""
         self._running.cancel_all()
 
-    def _execute(self, sql: str, values: Sequence[str], cancellation: Cancellation) -> "pa.Table":
+    def _execute(
+        self,
+        sql: str,
+        values: Sequence[str],
+        cancellation: Cancellation,
+        take: "Callable[[duckdb.DuckDBPyRelation], Result]",
+    ) -> Result:
         import duckdb
 
         for attempt in range(_ATTEMPTS):
@@ -70,7 +113,7 @@ class QueryEngine:
                     self._refresh(manifest)
                 with cancellation.interrupting(cursor):
                     cursor.execute("BEGIN TRANSACTION READ ONLY")
-                    return cursor.sql(query.statement, params=list(values)).to_arrow_table()
+                    return take(cursor.sql(query.statement, params=list(values)))
             except duckdb.IOException:
                 # Compaction has removed a file since the manifest was read: read the manifest again.
                 if attempt == _ATTEMPTS - 1:
@@ -78,6 +121,9 @@ class QueryEngine:
             except duckdb.CatalogException as error:
                 known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
                 raise UserError(f"{_first_line(error)} Known views: {known}.") from None
+            except duckdb.OutOfMemoryException:
+                cancellation.check()
+                raise self._limits.out_of_memory() from None
             except duckdb.Error as error:
                 cancellation.check()
                 raise UserError(_first_line(error)) from None

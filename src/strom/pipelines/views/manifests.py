@@ -280,9 +280,10 @@ class Manifests:
 
     def existing(self, view: str) -> Manifest:
         """The newest snapshot; UserError if there is none."""
-        manifest = self.read(view)
+        names = self.names()
+        manifest = self.read(view) if view in names else None  # not every text is a file's name
         if manifest is None:
-            known = ", ".join(self.names()) or "none yet; start with: strom run"
+            known = ", ".join(names) or "none yet; start with: strom run"
             raise UserError(f"View {view!r} has no data yet. Known views: {known}.")
         return manifest
 

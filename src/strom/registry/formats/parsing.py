@@ -1,6 +1,8 @@
 """Parses a schema of any of the languages."""
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from strom.registry.formats.schema import (
     MAX_CHARACTERS,
@@ -9,6 +11,7 @@ from strom.registry.formats.schema import (
     Referenced,
     SchemaType,
 )
+from strom.supervision.limited_calls import LimitedCalls, LimitExceeded
 
 
 def parse(
@@ -19,7 +22,7 @@ def parse(
     `lenient` is for schemas that a registry has stored already: other registries, and earlier versions
     of this one, accept more than the specifications of the languages allow.
     """
-    total = len(text) + sum(map(_size, references))
+    total = len(text) + sum(len(one.text) for one in references)
     if total > MAX_CHARACTERS:
         raise InvalidSchema(
             f"Schema and references ({total:,} characters) exceed the limit of {MAX_CHARACTERS:,}."
@@ -34,10 +37,6 @@ def parse(
         raise InvalidSchema("The schema is nested too deeply.") from error
 
 
-def _size(referenced: Referenced) -> int:
-    return len(referenced.text) + sum(map(_size, referenced.references))
-
-
 def _parse(
     kind: SchemaType, text: str, references: Sequence[Referenced], lenient: bool
 ) -> ParsedSchema:
@@ -49,7 +48,23 @@ def _parse(
     if kind is SchemaType.JSON:
         from strom.registry.formats.json_schema.schema import JsonSchema
 
-        return JsonSchema.parse(text, references, lenient=lenient)
+        _call("check_json_schema", text, references, lenient)
+        return JsonSchema.parse(text, references, is_checked=True, lenient=lenient)
     from strom.registry.formats.protobuf.schema import ProtobufSchema
 
-    return ProtobufSchema.parse(text, references, lenient=lenient)
+    return ProtobufSchema.from_parts(_call("parse_protobuf", text, references, lenient))
+
+
+@functools.cache
+def _libraries() -> LimitedCalls:
+    return LimitedCalls("strom.registry.formats.library_calls")
+
+
+def _call(function: str, text: str, references: Sequence[Referenced], lenient: bool) -> Any:
+    try:
+        found = _libraries().call(function, text, references, lenient)
+    except LimitExceeded as error:
+        raise InvalidSchema(f"The schema is too complex. {error}") from error
+    if "invalid" in found:
+        raise InvalidSchema(found["invalid"])
+    return found["valid"]

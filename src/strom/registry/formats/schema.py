@@ -29,11 +29,10 @@ class Reference(NamedTuple):
 
 
 class Referenced(NamedTuple):
-    """The resolved target of a reference, with its own references."""
+    """The resolved target of a reference. What it refers to itself comes before it."""
 
     name: str
     text: str
-    references: tuple["Referenced", ...] = ()
 
 
 class InvalidSchema(UserError):

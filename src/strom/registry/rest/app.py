@@ -15,7 +15,7 @@ from strom.registry.measurements import make_registry_metrics
 from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
-from strom.registry.rest.exchange import CONTENT_TYPE, ERRORS, json_response
+from strom.registry.rest.exchange import CONTENT_TYPE, ERRORS, json_response, whole_number
 from strom.registry.rest.negotiation import Negotiation
 from strom.registry.rest.schemas import SchemaCalls
 from strom.registry.rest.settings import SettingsCalls
@@ -23,8 +23,6 @@ from strom.registry.rest.subjects import SubjectCalls
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-MAX_ID_DIGITS = 10
 
 
 def make_app(registry: Registry, guard: Guard) -> HttpApplication:
@@ -96,6 +94,5 @@ class RenderedSchemas:
         path: str = scope["path"]
         if scope["method"] != "GET" or scope["query_string"] or not path.startswith(self.PREFIX):
             return None
-        number = path[len(self.PREFIX) :]
-        is_number = number.isascii() and number.isdigit() and len(number) <= MAX_ID_DIGITS
-        return self._rendered.get(int(number)) if is_number else None
+        number = whole_number(path[len(self.PREFIX) :])
+        return None if number is None else self._rendered.get(number)

@@ -1,6 +1,5 @@
 """/compatibility: whether a schema is compatible with the versions of a subject."""
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -10,7 +9,14 @@ from strom.registry.records import SchemaVersion
 from strom.registry.refusals import RestError, version_not_found
 from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
-from strom.registry.rest.exchange import body_of, flag, json_response, schema_request, version_of
+from strom.registry.rest.exchange import (
+    body_of,
+    flag,
+    json_response,
+    run_with_schema,
+    schema_request,
+    version_of,
+)
 from strom.registry.subjects import LATEST, Subjects
 
 INVALID_SCHEMA = 42201
@@ -34,7 +40,7 @@ class CompatibilityCalls:
         version = version_of(request) if "version" in request.path_params else None
         verbose = flag(request, "verbose")
         wanted = schema_request(request, await body_of(request))
-        reasons = await run_in_threadpool(self._reasons, wanted, version, verbose)
+        reasons = await run_with_schema(self._reasons, wanted, version, verbose)
         result = {"is_compatible": not reasons}
         return json_response(result | ({"messages": reasons} if verbose else {}))
 

@@ -1,9 +1,10 @@
 """What all routes share: arguments of a request, responses in the interface's content type."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,6 +28,9 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ALL_CONTEXTS = ":*:"
 DEFAULT_CONTEXT = ":.:"
 SERIALIZED = "serialized"
+MAX_DIGITS = 10
+_SCHEMA_THREADS = CapacityLimiter(8)
+Result = TypeVar("Result")
 
 
 def json_response(value: Any, status: int = 200) -> Response:
@@ -58,9 +62,17 @@ def version_of(request: Request) -> int:
     text = request.path_params["version"].strip()
     if text.lower() in {"latest", "-1"}:
         return LATEST
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= HIGHEST_NUMBER:
+    number = whole_number(text)
+    if not number:
         invalid_version(text)
-    return int(text)
+    return number
+
+
+def whole_number(text: str) -> int | None:
+    """A number in a path, at most HIGHEST_NUMBER; None if it is none. Python limits their digits."""
+    if not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
+        return None
+    return int(text) if int(text) <= HIGHEST_NUMBER else None
 
 
 def flag(request: Request, name: str) -> bool:
@@ -82,6 +94,11 @@ def prefix_of(request: Request) -> str:
 
 async def body_of(request: Request) -> dict[str, Any]:
     return parse_json_object(await read_body(request.receive))
+
+
+async def run_with_schema(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Parse and compare schemas in one of a few threads, so that others remain for other requests."""
+    return await to_thread.run_sync(work, *arguments, limiter=_SCHEMA_THREADS)
 
 
 def schema_request(request: Request, given: Mapping[str, Any]) -> SchemaRequest:
@@ -122,7 +139,7 @@ def in_format(registry: Registry, content: Content, request: Request) -> Content
 
 def _content(given: Mapping[str, Any]) -> Content:
     kind = given.get("schemaType") or "AVRO"
-    if kind not in {"AVRO", "JSON", "PROTOBUF"}:
+    if kind not in tuple(SchemaType):  # a tuple, since JSON values may be unhashable
         invalid_schema(f"Invalid schema type {kind}")
     text = given.get("schema")
     if not isinstance(text, str | None):

@@ -1,7 +1,5 @@
 """/schemas: by id, and lists of them."""
 
-import re
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +9,6 @@ from strom.http.routing import EncodedRoute
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion, content_to_json, to_json_bytes
 from strom.registry.refusals import schema_not_found
-from strom.registry.registering import HIGHEST_NUMBER
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
     CONTENT_TYPE,
@@ -21,9 +18,8 @@ from strom.registry.rest.exchange import (
     page,
     prefix_of,
     to_json,
+    whole_number,
 )
-
-NUMBER = re.compile(r"-?[0-9]{1,10}\Z")
 
 
 class SchemaCalls:
@@ -125,6 +121,7 @@ class SchemaCalls:
 
 def _id_of(request: Request) -> int:
     text = request.path_params["id"]
-    if not NUMBER.match(text) or abs(int(text)) > HIGHEST_NUMBER:
+    number = whole_number(text.removeprefix("-"))
+    if number is None:
         raise HttpError(404)  # there is no such path, as for Confluent's registry
-    return int(text)
+    return -number if text.startswith("-") else number

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,6 +19,7 @@ from strom.registry.rest.exchange import (
     json_response,
     page,
     prefix_of,
+    run_with_schema,
     schema_request,
     subject_of,
     to_json,
@@ -92,7 +92,7 @@ class SubjectCalls:
     async def register(self, request: Request) -> Response:
         """Register a schema as a version of the subject."""
         wanted = schema_request(request, await body_of(request))
-        entry = await run_in_threadpool(self._registry.register, wanted)
+        entry = await run_with_schema(self._registry.register, wanted)
         # Without the schema: clients cache it in the form that they sent.
         return json_response({"id": entry.id, "version": entry.version})
 
@@ -111,7 +111,7 @@ class SubjectCalls:
                     schema_not_found()
                 return entry
 
-        return json_response(to_json(await run_in_threadpool(found)))
+        return json_response(to_json(await run_with_schema(found)))
 
     def delete_subject(self, request: Request) -> Response:
         subject, permanent = subject_of(request), flag(request, "permanent")

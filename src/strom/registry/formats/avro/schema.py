@@ -1,6 +1,6 @@
 """The Avro implementation of a parsed schema."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Self
 
@@ -30,7 +30,7 @@ class AvroSchema(ParsedSchema):
     def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
         """Parse a text that may use the named types of its references."""
         reader = AvroParser()
-        for referenced in _in_order(references, []):
+        for referenced in {one.text: one for one in references}.values():
             try:
                 reader.read(referenced.text, lenient=True)  # it is registered already
             except InvalidSchema as error:
@@ -51,12 +51,3 @@ class AvroSchema(ParsedSchema):
     def differences(self, written: Self) -> list[Problem]:
         """The problems of schema resolution."""
         return resolution.problems(self.type, written.type)
-
-
-def _in_order(references: Iterable[Referenced], done: list[Referenced]) -> list[Referenced]:
-    """References in dependency order, each once."""
-    for referenced in references:
-        _in_order(referenced.references, done)
-        if all(referenced.text != other.text for other in done):
-            done.append(referenced)
-    return done

@@ -27,7 +27,7 @@ class Documents:
         self._places: dict[str, SchemaLocation] = {}
         self.base = base_inside(root, ROOT)
         for name, document in references.items():
-            for uri in (urljoin(ROOT, name), urljoin(self.base, name)):
+            for uri in (_joined(ROOT, name), _joined(self.base, name)):
                 self._index(document, uri)
         self._index(root, ROOT)
 
@@ -63,7 +63,7 @@ class Documents:
                     self._places.setdefault(f"{inner}#{value[word]}", SchemaLocation(value, inner))
             local = value.get("$id", value.get("id"))
             if isinstance(local, str) and local.startswith("#"):  # an anchor before 2019
-                self._places.setdefault(urljoin(base, local), SchemaLocation(value, base))
+                self._places.setdefault(_joined(base, local), SchemaLocation(value, base))
 
 
 def _schemas(document: Any, base: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -85,7 +85,14 @@ def base_inside(value: Any, base: str) -> str:
     own = value.get("$id", value.get("id"))
     if not isinstance(own, str) or own.startswith("#"):
         return base
-    return urldefrag(urljoin(base, own)).url
+    return urldefrag(_joined(base, own)).url
+
+
+def _joined(base: str, reference: str) -> str:
+    try:
+        return urljoin(base, reference)
+    except ValueError as error:  # as in http://[x
+        raise InvalidSchema(f"{reference!r} is not a URI: {error}.") from error
 
 
 def _child(value: Any, step: str, uri: str) -> Any:

@@ -23,21 +23,42 @@ class JsonSchema(ParsedSchema):
 
     kind = SchemaType.JSON
 
-    def __init__(self, document: Any, references: dict[str, Any], *, lenient: bool = False) -> None:
+    def __init__(
+        self,
+        document: Any,
+        references: dict[str, Any],
+        *,
+        is_checked: bool = False,
+        lenient: bool = False,
+    ) -> None:
         self.document = document
         self._lenient = lenient
         documents = Documents(document, references)
         draft = draft_of(document)
-        if not lenient:
+        if not (is_checked or lenient):
             _check(document, documents, draft)
         self._root = Loader(documents, draft, lenient=lenient).load()
 
     @classmethod
-    def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
-        """Parse a schema whose `$ref`s may name its references."""
+    def parse(
+        cls,
+        text: str,
+        references: Sequence[Referenced],
+        *,
+        is_checked: bool = False,
+        lenient: bool = False,
+    ) -> Self:
+        """Parse a schema whose `$ref`s may name its references.
+
+        `is_checked` if a child process has validated it against its meta-schema, see `library_calls`.
+        """
         known: dict[str, Any] = {}
-        _add(references, known)
-        return cls(bounded_json.read(text), known, lenient=lenient)
+        for referenced in references:
+            try:
+                known.setdefault(referenced.name, bounded_json.read(referenced.text))
+            except InvalidSchema as error:
+                raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error
+        return cls(bounded_json.read(text), known, is_checked=is_checked, lenient=lenient)
 
     @cached_property
     def canonical(self) -> str:
@@ -73,12 +94,3 @@ def _check(document: Any, documents: Documents, draft: JsonSchemaDraft) -> None:
         raise InvalidSchema(f"At #/{place}: {error.message.replace(ROOT, '')}.") from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise InvalidSchema(str(error).replace(ROOT, "")) from error
-
-
-def _add(references: Sequence[Referenced], known: dict[str, Any]) -> None:
-    for referenced in references:
-        _add(referenced.references, known)
-        try:
-            known.setdefault(referenced.name, bounded_json.read(referenced.text))
-        except InvalidSchema as error:
-            raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error

@@ -72,7 +72,7 @@ def builtin_text(path: str) -> str | None:
         return None
     try:
         return resources.files("google.type").joinpath(name).read_text(encoding="utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):
+    except (ModuleNotFoundError, OSError, ValueError):  # also of a name that no file can have
         return None
 
 

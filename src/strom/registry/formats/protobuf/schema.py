@@ -4,7 +4,7 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
@@ -27,29 +27,39 @@ class ProtobufSchema(ParsedSchema):
     kind = SchemaType.PROTOBUF
 
     def __init__(self, path: str, linked: LinkedFiles) -> None:
-        self._files, self._added = linked
-        self.file = self._files[path]
+        self.files, self.added = linked
+        self.file = self.files[path]
 
     @classmethod
     def parse(cls, text: str, references: Sequence[Referenced], *, lenient: bool = False) -> Self:
         """Parse the text of a file, or its descriptor in base64, which Python's serializer sends."""
         files: dict[str, str] = {}
-        _add(references, files)
+        for referenced in references:
+            files.setdefault(referenced.name, _as_text(referenced.text, files))
         path = "schema.proto"
         while path in files:
             path = f"the_{path}"
         files[path] = _as_text(text, files)
         return cls(path, compile_linked(path, files, lenient=lenient))
 
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, Any]) -> Self:
+        """Make a schema of what a child process has parsed, see `library_calls`."""
+        files = [FileDescriptorProto.FromString(base64.b64decode(one)) for one in parts["files"]]
+        linked = LinkedFiles({one.name: one for one in files}, frozenset(parts["added"]))
+        schema = cls(parts["path"], linked)
+        schema.canonical, schema.normalized = parts["canonical"], parts["normalized"]
+        return schema
+
     @cached_property
     def canonical(self) -> str:
         """The file as the printer formats it."""
-        return print_file(self.file, self._files.values(), hidden=self._added)
+        return print_file(self.file, self.files.values(), hidden=self.added)
 
     @cached_property
     def normalized(self) -> str:
         """The file with everything sorted whose order has no meaning."""
-        return print_file(self.file, self._files.values(), sort=True, hidden=self._added)
+        return print_file(self.file, self.files.values(), sort=True, hidden=self.added)
 
     @cached_property
     def serialized(self) -> str:
@@ -57,17 +67,11 @@ class ProtobufSchema(ParsedSchema):
         file = FileDescriptorProto()
         file.CopyFrom(self.file)
         # They are at the end, so that the indexes of public and weak imports stay right.
-        file.dependency[:] = [path for path in file.dependency if path not in self._added]
+        file.dependency[:] = [path for path in file.dependency if path not in self.added]
         return base64.b64encode(file.SerializeToString()).decode("ascii")
 
     def differences(self, written: Self) -> list[Problem]:
-        return differences.problems(self._files, self.file, written._files, written.file)
-
-
-def _add(references: Sequence[Referenced], files: dict[str, str]) -> None:
-    for referenced in references:
-        _add(referenced.references, files)
-        files.setdefault(referenced.name, _as_text(referenced.text, files))
+        return differences.problems(self.files, self.file, written.files, written.file)
 
 
 def _as_text(text: str, files: Mapping[str, str]) -> str:
