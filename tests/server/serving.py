@@ -27,7 +27,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Commands:
-    """Answers frames: `echo…`, `wait NAME`, `big SIZE`, `silent`, `wrong`, `broken`, `unwritable`."""
+    """Answers `echo…`, `wait NAME`, `poll NAME`, `big SIZE`, `silent`, `wrong`, `broken`, `unwritable`."""
 
     def __init__(self) -> None:
         self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
@@ -45,7 +45,7 @@ class Commands:
         word, _, rest = bytes(frame[:64]).partition(b" ")
         self.begun.append(word)
         match word:
-            case b"wait":
+            case b"wait" | b"poll":
                 future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
                 self.waiting[rest] = future
                 return PendingResponse(future, lambda text: [framed(text)])

@@ -315,6 +315,44 @@ def test_idle_connections_release_their_large_buffers_when_memory_is_needed(loop
     run(loop, test())
 
 
+@pytest.mark.parametrize("more", [b"", framed(b"echo"), framed(b"echo " + bytes(MIB))])
+def test_behind_a_request_that_waits_no_memory_is_held(loop, more):
+    """Such as a fetch, whose client decides how long it waits."""
+
+    async def test():
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
+            client, other = await server.client(), await server.client()
+            assert await client.call(b"echo") == await other.call(b"echo") == b"echo"
+            large = framed(b"echo " + bytes(2 * MIB))
+            client.writer.write(large + framed(b"poll a") + more)
+            assert (await client.receive()).startswith(b"echo")
+            await until(lambda: b"a" in server.commands.waiting)
+            assert (await other.call(b"echo " + bytes(2 * MIB))).startswith(b"echo")
+            other.leave()
+            await until(lambda: server.listener.memory.in_use == 0)
+            server.commands.waiting[b"a"].set_result(b"done")
+            assert await client.receive() == b"done"
+            if more:
+                assert (await client.receive()).startswith(b"echo")
+
+    run(loop, test())
+
+
+def test_a_client_that_reads_no_responses_is_dropped_for_the_memory_that_it_holds(loop):
+    async def test():
+        async with serving(max_bytes_in_flight=8 * MIB) as server:
+            client, other = await server.client(), await server.client()
+            assert await client.call(b"echo") == await other.call(b"echo") == b"echo"
+            half = framed(b"echo " + bytes(3 * MIB))[: 2 * MIB]
+            client.writer.write(framed(b"wait a") + half)
+            await until(lambda: server.listener.memory.in_use > 2 * MIB)
+            server.commands.waiting[b"a"].set_result(bytes(64 * MIB))
+            answered = await other.call(b"echo " + bytes(3 * MIB))
+            assert answered.startswith(b"echo")
+
+    run(loop, test())
+
+
 def test_a_client_that_waits_for_memory_and_leaves_is_forgotten(loop):
     async def test():
         async with serving(max_bytes_in_flight=8 * MIB) as server:

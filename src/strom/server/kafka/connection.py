@@ -90,8 +90,9 @@ class KafkaConnection:
 
     @property
     def upload(self) -> Upload | None:
-        """The request being received, if it holds memory."""
-        if not self.reservation.size or not self.is_receiving:
+        """The request being received, if it holds memory and waits for its client."""
+        is_waiting_for_client = self.is_receiving or self._is_unread()
+        if not self.reservation.size or not is_waiting_for_client:
             return None
         return Upload(self._transport, self.reservation)
 
@@ -190,6 +191,12 @@ class KafkaConnection:
         received = self.input
         if self._frame_is_held:
             return
+        reservation = self.reservation
+        # A fetch may wait for days: a request behind it gets no memory, and what was granted is returned.
+        waits = len(self._in_flight) > 0 and not self._early
+        if reservation.size and (waits or self._is_busy()) and received.is_nearly_empty:
+            received.shrink()
+            reservation.release()
         if received.is_empty:
             self.frame_began = 0.0
         elif self._is_busy():
@@ -197,8 +204,9 @@ class KafkaConnection:
         elif not self.frame_began:
             self.frame_began = self._listener.loop.time()
         needed = received.make_room()
-        reservation = self.reservation
-        if needed > 0:
+        if needed > 0 and waits:
+            self._held_back = True
+        elif needed > 0:
             if reservation.take(needed) or (
                 self._listener.reclaim(needed) and reservation.take(needed)
             ):
@@ -249,12 +257,14 @@ class KafkaConnection:
 
     # --- back-pressure -------------------------------------------------------------------------
 
+    def _is_unread(self) -> bool:
+        """Whether the client has not read its responses."""
+        return self._transport.is_write_paused or len(self._transport.outgoing) > 0
+
     def _is_busy(self) -> bool:
         """Whether no further request may begin now."""
-        transport = self._transport
         return (
-            transport.is_write_paused
-            or len(transport.outgoing) > 0
+            self._is_unread()
             or self._held_back
             or self.reservation.is_waiting
             or len(self._in_flight) >= MAX_IN_FLIGHT

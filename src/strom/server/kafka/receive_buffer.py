@@ -40,6 +40,11 @@ class ReceiveBuffer:
         return self._start == self._end
 
     @property
+    def is_nearly_empty(self) -> bool:
+        """Whether it can be shrunk: what it holds was received before a grant, or could have been."""
+        return self._end - self._start <= AHEAD_BYTES
+
+    @property
     def _whole(self) -> int:
         return LENGTH_BYTES + self.frame_size
 
