@@ -1,7 +1,7 @@
 """What readers of a log find, by offset and by timestamp."""
 
 from strom.model.steps import run_at_once
-from strom.storage.log_reading import HEADERS_PER_STEP
+from strom.storage.log_reading import HEADERS_PER_SEGMENT, HEADERS_PER_STEP
 from strom.storage.validation import RECORDS_PER_STEP
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch
@@ -89,9 +89,9 @@ def test_a_search_by_time_stops_at_the_first_match():
     world = World(segment_bytes=1 << 20)
     world.append(timed_batch(5000, START_MS))
     world.flush()
-    assert count_steps(world.log.reader.find_timestamp(START_MS + 5)) == 1
+    assert count_steps(world.log.reader.find_timestamp(START_MS + 5)) == 0
     late = count_steps(world.log.reader.find_timestamp(START_MS + 4999))
-    assert late == 5000 // RECORDS_PER_STEP
+    assert late == 5000 // RECORDS_PER_STEP - 1
 
 
 def test_a_search_by_time_pauses_between_many_batches():
@@ -110,7 +110,61 @@ def test_a_search_by_time_goes_on_after_its_segments_were_deleted():
     world.append(timed_batch(1000, START_MS + 1000))
     world.flush()
     search = world.log.reader.find_timestamp(START_MS + 999)
-    search.send(next(search)())  # amid the first batch
+    assert next(search) is None  # amid the first batch
     world.log.delete_before(1000)
     assert world.log.delete_old_segments(world.now_ms) == 1
     assert run_at_once(search).offset == 1000
+
+
+SEGMENTS_PER_STEP = HEADERS_PER_STEP // HEADERS_PER_SEGMENT
+
+
+def world_with_segments(count):
+    """One record for each segment, ascending by time."""
+    world = World(segment_bytes=150)
+    for at in range(count):
+        world.append(batch(b"x" * 60, timestamp=START_MS + at))
+    world.flush()
+    assert world.log.segment_count == count
+    return world
+
+
+def test_a_search_by_time_pauses_between_many_segments():
+    world = world_with_segments(5 * SEGMENTS_PER_STEP)
+    last = 5 * SEGMENTS_PER_STEP - 1
+    for reopen in (None, world.restart, world.kill):
+        if reopen:
+            reopen()
+        assert count_steps(world.log.reader.find_timestamp(START_MS + last)) >= 4
+        assert count_steps(world.log.reader.find_timestamp(START_MS + last + 1)) >= 4
+        assert count_steps(world.log.reader.find_max_timestamp()) >= 2 * 4
+        for at in range(0, last + 1, 7):
+            assert run_at_once(world.log.reader.find_timestamp(START_MS + at)).offset == at
+        assert run_at_once(world.log.reader.find_max_timestamp()).offset == last
+
+
+def test_a_search_between_segments_goes_on_after_the_next_ones_were_deleted():
+    count = 5 * SEGMENTS_PER_STEP
+    world = world_with_segments(count)
+    searches = [
+        world.log.reader.find_timestamp(START_MS + 2 * SEGMENTS_PER_STEP),
+        world.log.reader.find_max_timestamp(),
+    ]
+    for search in searches:
+        assert next(search) is None
+    world.log.delete_before(count - 3)
+    assert world.log.delete_old_segments(world.now_ms) == count - 3
+    first, largest = (run_at_once(search).offset for search in searches)
+    assert (first, largest) == (count - 3, count - 1)
+
+
+def test_the_largest_time_is_searched_again_after_its_record_was_deleted():
+    world = World(segment_bytes=150)
+    for at in range(3 * SEGMENTS_PER_STEP):
+        world.append(batch(b"x" * 60, timestamp=START_MS + (999 if at == 0 else at)))
+    world.flush()
+    search = world.log.reader.find_max_timestamp()
+    assert next(search) is None
+    world.log.delete_before(1)
+    assert world.log.delete_old_segments(world.now_ms) == 1
+    assert run_at_once(search).offset == 3 * SEGMENTS_PER_STEP - 1

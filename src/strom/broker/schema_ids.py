@@ -6,7 +6,6 @@ here before any client can use it.
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from uuid import UUID
 
 from strom.broker.partition import HostedTopic
@@ -17,7 +16,7 @@ from strom.model.steps import Steps
 from strom.storage.log import Log
 from strom.storage.validation import MAX_INVALID_RECORDS, RECORDS_PER_STEP, undecodable
 from strom.wire.kafka.batch import Buffer, has_valid_checksum, read_header
-from strom.wire.kafka.records import Record, record_slices, try_read_body
+from strom.wire.kafka.records import Record, body_steps, record_slices
 
 SCHEMAS_TOPIC = "_schemas"
 MAGIC = 0
@@ -40,12 +39,10 @@ class SchemaIds:
         if header.is_control or not has_valid_checksum(batch, 0, header):
             return  # markers have no schema, and validation reports damage
         self._follow()
-        body = yield partial(try_read_body, batch, 0, header)
-        if isinstance(body, CorruptData):
-            raise undecodable(body)
         wrong: dict[int, str] = {}
         seen = 0
         try:
+            body = yield from body_steps(batch, 0, header)
             for records in record_slices(body, header, RECORDS_PER_STEP):
                 for index, record in enumerate(records, seen):
                     if (reason := self._reason(record)) is not None:

@@ -1,16 +1,29 @@
 """Long work as a generator of small steps, so that an event loop can do other work in between.
 
-The work yields None where it may pause, or a function that takes long but releases the interpreter lock
-(such as decompression): that may run on another thread, and its result is sent into the generator; it
-must not raise. What the generator returns is the result of the work.
+The work yields None where it may pause, or an Offload: its result is sent into the generator. What the
+generator returns is the result of the work.
 """
 
 from collections.abc import Callable, Generator
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Offload: TypeAlias = Callable[[], Any]
+
+class Offload(NamedTuple):
+    """A function that takes long but releases the interpreter lock, such as decompression.
+
+    It may run on another thread, and must not raise. `large` means that its result needs much memory or
+    is needed for long: only few works have such results at a time.
+    """
+
+    function: Callable[[], Any]
+    large: bool = False
+
+    def __call__(self) -> Any:
+        return self.function()
+
+
 Steps: TypeAlias = Generator[Offload | None, Any, T]
 
 

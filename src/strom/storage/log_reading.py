@@ -17,7 +17,7 @@ from strom.storage.segment import BatchSpan, DamagedSegment, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.storage.validation import RECORDS_PER_STEP, is_long
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
-from strom.wire.kafka.records import key_slices, try_read_body
+from strom.wire.kafka.records import body_steps, key_slices, read_body
 
 T = TypeVar("T")
 
@@ -25,6 +25,8 @@ LAZY_FROM = 64 * 1024
 """Smaller reads go through memory, which is cheaper than sendfile."""
 HEADERS_PER_STEP = 500
 """Batches that a search by time looks at before it pauses."""
+HEADERS_PER_SEGMENT = 100
+"""A segment counts like this many batches: its time index may have to be read and verified first."""
 EAGER_AT_MOST = 1024 * 1024
 """The limit of a read that cannot use sendfile because its checksums must be verified first."""
 
@@ -231,20 +233,47 @@ def find_time(state: LogState, timestamp: int, search: Search) -> Steps[FoundOff
         candidate = search(partial(_next_candidate, state, timestamp, offset))
         if candidate is None:
             return None
-        if candidate.data is not None:
+        if isinstance(candidate, _Candidate):
             found = yield from _find_in_batch(state, candidate.header, candidate.data, timestamp)
             if found is not None:
                 return found
-        offset = candidate.header.next_offset
+        offset = candidate.next_offset
         yield None
 
 
 def find_largest_time(state: LogState, search: Search) -> Steps[FoundOffset | None]:
     """The first record with the largest timestamp."""
-    largest = search(lambda _: max(map(_largest_intact, state.segments.since(state.start_offset))))
-    if largest == NO_TIMESTAMP:
-        return None
-    return (yield from find_time(state, largest, search))
+    largest = yield from _largest_time(state, search)
+    while largest != NO_TIMESTAMP:
+        found = yield from find_time(state, largest, search)
+        if found is not None:
+            return found
+        before, largest = largest, (yield from _largest_time(state, search))
+        if largest >= before:
+            return None  # it is beyond the limit; otherwise it was deleted between two steps
+    return None
+
+
+def _largest_time(state: LogState, search: Search) -> Steps[int]:
+    largest = NO_TIMESTAMP
+    offset: int | None = state.start_offset
+    while offset is not None:
+        seen, offset = search(partial(_largest_from, state, max(offset, state.start_offset)))
+        largest = max(largest, seen)
+        yield None
+    return largest
+
+
+def _largest_from(state: LogState, offset: int, _: Limit) -> tuple[int, int | None]:
+    """The largest timestamp of the next segments, and where the others begin."""
+    largest = NO_TIMESTAMP
+    place = state.segments.holding(offset)
+    following = place + HEADERS_PER_STEP // HEADERS_PER_SEGMENT
+    while place < following and (segment := state.segments.at(place)) is not None:
+        largest = max(largest, _largest_intact(segment))
+        place += 1
+    rest = state.segments.at(following)
+    return largest, None if rest is None else rest.base_offset
 
 
 def _largest_intact(segment: LogSegment) -> int:
@@ -254,28 +283,43 @@ def _largest_intact(segment: LogSegment) -> int:
 
 
 class _Candidate(NamedTuple):
-    """A batch that may hold the wanted record, or (without data) where the search pauses."""
+    """A batch that may hold the wanted record."""
 
     header: BatchHeader
-    data: bytes | None
+    data: bytes
+
+    @property
+    def next_offset(self) -> int:
+        return self.header.next_offset
+
+
+class _Pause(NamedTuple):
+    """Where the next step of a search begins."""
+
+    next_offset: int
 
 
 def _next_candidate(
     state: LogState, timestamp: int, offset: int, limit: Limit
-) -> _Candidate | None:
+) -> _Candidate | _Pause | None:
     """The first batch from an offset on whose header has this or a later timestamp."""
-    for segment in state.segments.since(offset):
-        if segment.base_offset >= limit.offset:
-            break
+    left = HEADERS_PER_STEP
+    place = state.segments.holding(offset)
+    while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
+        if left <= 0:
+            return _Pause(segment.base_offset)
+        left -= HEADERS_PER_SEGMENT
+        place += 1
         if segment.largest_timestamp < timestamp:
             continue
         position = max(_position_before(segment, timestamp), _position_of(segment, offset))
         walk = segment.headers(position, limit.position_in(segment))
-        for walked, (at, header) in enumerate(walk, 1):
+        for at, header in walk:
             if header.max_timestamp >= timestamp:
                 return _Candidate(header, _read_batch(segment, at, header))
-            if walked == HEADERS_PER_STEP:
-                return _Candidate(header, None)
+            left -= 1
+            if left <= 0:
+                return _Pause(header.next_offset)
     return None
 
 
@@ -311,14 +355,12 @@ def _position_of(segment: LogSegment, offset: int) -> int:
 def _find_in_batch(
     state: LogState, header: BatchHeader, data: bytes, timestamp: int
 ) -> Steps[FoundOffset | None]:
-    if is_long(header):
-        body = yield partial(try_read_body, data, 0, header)
-    else:
-        body = try_read_body(data, 0, header)
     append_time = header.max_timestamp if header.has_append_time else None
     try:
-        if isinstance(body, CorruptData):
-            raise body
+        if is_long(header):
+            body = yield from body_steps(data, 0, header)
+        else:
+            body = read_body(data, 0, header)
         for keys in key_slices(body, header, RECORDS_PER_STEP):
             for key in keys:
                 time = key.timestamp if append_time is None else append_time

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.settings import KIB, LONG_MAX
-from strom.model.steps import Steps, run_at_once
+from strom.model.steps import Offload, Steps, run_at_once
 from strom.model.topic_settings import TopicSettings
 from strom.wire.kafka.batch import (
     APPEND_TIME_BIT,
@@ -34,10 +34,11 @@ from strom.wire.kafka.batch import (
 from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, MAX_EXPANSION, Codec
 from strom.wire.kafka.records import (
     MIN_RECORD_BYTES,
+    SMALL_BYTES,
     RecordKey,
     assemble,
+    body_steps,
     key_slices,
-    try_read_body,
 )
 
 _MAX_CODEC = max(Codec)
@@ -245,11 +246,9 @@ def _needs_records(header: BatchHeader, settings: TopicSettings, now_ms: int) ->
 def _record_steps(validated: Validated, settings: TopicSettings, now_ms: int) -> Steps[Validated]:
     """Validate the records one by one, and recompress them if the topic has another codec."""
     header, buffer = validated
-    body = yield partial(try_read_body, buffer, 0, header)
-    if isinstance(body, CorruptData):
-        raise undecodable(body)
     invalid = _InvalidRecords(settings, now_ms)
     try:
+        body = yield from body_steps(buffer, 0, header)
         for keys in key_slices(body, header, RECORDS_PER_STEP):
             invalid.add(keys)
             yield None
@@ -259,7 +258,7 @@ def _record_steps(validated: Validated, settings: TopicSettings, now_ms: int) ->
     codec = _target_codec(header, settings)
     if codec == header.codec:
         return validated
-    rewritten = yield partial(assemble, header, body, codec)
+    rewritten = yield Offload(partial(assemble, header, body, codec), len(body) > SMALL_BYTES)
     if len(rewritten) > settings.max_message_bytes:
         raise _too_large(len(rewritten), settings)
     return Validated(read_header(rewritten), rewritten)

@@ -5,16 +5,24 @@ The tests count these turns.
 """
 
 import asyncio
+import random
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from strom.model.errors import ErrorCode
+from strom.model.steps import Offload
+from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import long_work as slicing
 from strom.server.kafka.handlers import k00_produce, k08_offset_commit
-from strom.server.kafka.long_work import LongWork, StepsDone, run_slice
-from strom.storage.validation import LONG_RECORDS, MAX_INVALID_RECORDS, RECORDS_PER_STEP
+from strom.server.kafka.long_work import MAX_LARGE, MAX_SMALL, LongWork, StepsDone, run_slice
+from strom.storage.validation import (
+    LONG_RECORDS,
+    MAX_INVALID_RECORDS,
+    RECORDS_PER_STEP,
+    validation_steps,
+)
 from strom.testing import ManualClock
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.compression import Codec
@@ -43,7 +51,13 @@ from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest
-from strom.wire.kafka.records import Record, build_batch, read_records
+from strom.wire.kafka.records import (
+    SMALL_BYTES,
+    SMALL_RECORDS,
+    Record,
+    build_batch,
+    read_records,
+)
 from tests.server.kafka_calls import create_request, frame_of, running_node
 
 NOW = ManualClock().now_ms()
@@ -377,7 +391,7 @@ def adding_up(numbers):
     for number in numbers:
         total += number
         yield None
-    doubled = yield lambda: 2 * total
+    doubled = yield Offload(lambda: 2 * total)
     return doubled
 
 
@@ -412,20 +426,107 @@ def test_each_turn_does_one_slice_of_one_work_after_the_other(tiny_slices):
     assert done == ["a0", "b0", "c0", "a1", "b1", "c1", "a2", "b2", "c2"]
 
 
-def test_only_few_requests_hold_decompressed_records_at_a_time(tiny_slices):
+@pytest.mark.parametrize(("large", "limit"), [(True, MAX_LARGE), (False, MAX_SMALL)])
+def test_only_few_requests_hold_decompressed_records_at_a_time(tiny_slices, large, limit):
     holding, most = set(), []
 
     def work(name):
-        yield lambda: None
+        yield Offload(lambda: None, large)
         holding.add(name)
-        for _ in range(5):
-            most.append(len(holding))
+        most.append(len(holding))
+        while max(most) < limit:
             yield None
         holding.remove(name)
 
     async def test():
         long_work = LongWork()
-        await asyncio.gather(*(long_work.run(work(name)) for name in range(10)))
+        await asyncio.gather(*(long_work.run(work(name)) for name in range(2 * limit)))
 
     run(test())
-    assert max(most) == 2
+    assert max(most) == limit
+
+
+def validation(batch):
+    return validation_steps(bytearray(batch), TopicSettings(cleanup_policy=("compact",)), NOW)
+
+
+def offloads(steps):
+    """Of each function that work runs aside: whether its result is large."""
+    sizes = []
+    try:
+        aside = next(steps)
+        while True:
+            if aside is not None:
+                sizes.append(aside.large)
+            aside = steps.send(None if aside is None else aside())
+    except StopIteration:
+        return sizes
+
+
+def test_only_compressed_records_are_unpacked_aside_and_many_or_large_ones_are_large():
+    assert offloads(validation(long_batch(codec=Codec.NONE))) == []
+    assert offloads(validation(long_batch())) == [False]
+    assert offloads(validation(long_batch(SMALL_RECORDS + 1))) == [True]
+    uncompressible = random.Random(1).randbytes(SMALL_BYTES // 50)
+    large_value = [Record(0, NOW, b"k", uncompressible + bytes(SMALL_BYTES))]
+    assert offloads(validation(build_batch(large_value, codec=Codec.ZSTD))) == [False, True]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_short_work_does_not_wait_for_large_records(tiny_slices, codec):
+    async def test():
+        long_work = LongWork()
+        ended = asyncio.Event()
+
+        def large():
+            yield Offload(lambda: None, large=True)
+            while not ended.is_set():
+                yield None
+
+        works = [asyncio.create_task(long_work.run(large())) for _ in range(3 * MAX_LARGE)]
+        await asyncio.sleep(0)
+        await long_work.run(validation(long_batch(600, codec=codec)))
+        ended.set()
+        await asyncio.gather(*works)
+
+    run(test())
+
+
+def test_records_that_turn_out_to_be_large_do_not_keep_a_small_slot(tiny_slices):
+    async def test():
+        long_work = LongWork()
+        ended = asyncio.Event()
+
+        def growing():
+            yield Offload(lambda: None)
+            yield Offload(lambda: None, large=True)
+            while not ended.is_set():
+                yield None
+
+        works = [asyncio.create_task(long_work.run(growing())) for _ in range(2 * MAX_SMALL)]
+        await asyncio.sleep(0)
+        await long_work.run(adding_up([1]))
+        ended.set()
+        await asyncio.gather(*works)
+
+    run(test())
+
+
+def test_short_work_beside_long_work_waits_for_one_slice_of_each(tiny_slices):
+    done = []
+
+    def work(name, slices):
+        for _ in range(slices):
+            done.append(name)
+            yield None
+
+    async def test():
+        long_work = LongWork()
+        works = [asyncio.create_task(long_work.run(work(name, 100))) for name in "abcdef"]
+        await asyncio.sleep(0)
+        await long_work.run(work("short", 3))
+        await asyncio.gather(*works)
+
+    run(test())
+    last = len(done) - done[::-1].index("short")
+    assert last <= 4 * 7

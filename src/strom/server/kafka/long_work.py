@@ -13,8 +13,10 @@ T = TypeVar("T")
 
 SLICE_SECONDS = 0.003
 """How long work occupies the event loop at a time."""
-MAX_UNPACKED = 2
-"""Requests that hold decompressed records at a time: each may need 64 MiB."""
+MAX_LARGE = 2
+"""Requests that hold large decompressed records at a time: each may need 64 MiB."""
+MAX_SMALL = 16
+"""The same for small ones, of up to 4 MiB. They do not wait for large ones."""
 
 
 class StepsDone(NamedTuple, Generic[T]):
@@ -43,7 +45,8 @@ class LongWork:
 
     def __init__(self) -> None:
         self._turns = asyncio.Lock()  # the one that has waited longest is next
-        self._unpacked = asyncio.Semaphore(MAX_UNPACKED)
+        self._large = asyncio.Semaphore(MAX_LARGE)
+        self._small = asyncio.Semaphore(MAX_SMALL)
 
     async def run(self, steps: Steps[T]) -> T:
         """Do the work; what fits into one slice is done without waiting for other requests."""
@@ -53,14 +56,18 @@ class LongWork:
     async def finish(self, steps: Steps[T], paused: Offload | None) -> T:
         """Do the rest of work whose first slice returned `paused`."""
         sent: Any = None
-        holds_records = False
+        held: asyncio.Semaphore | None = None
         try:
             while True:
                 if paused is not None:
-                    if not holds_records:
-                        await self._unpacked.acquire()
-                        holds_records = True
-                    sent = await asyncio.get_running_loop().run_in_executor(None, paused)
+                    if held is None or (paused.large and held is self._small):
+                        if held is not None:
+                            held.release()  # a small slot must not wait for a large one
+                            held = None
+                        needed = self._large if paused.large else self._small
+                        await needed.acquire()
+                        held = needed
+                    sent = await asyncio.get_running_loop().run_in_executor(None, paused.function)
                 async with self._turns:
                     await asyncio.sleep(0)
                     result = run_slice(steps, sent)
@@ -70,8 +77,8 @@ class LongWork:
                 paused, sent = result, None
         finally:
             steps.close()
-            if holds_records:
-                self._unpacked.release()
+            if held is not None:
+                held.release()
 
     def pauses(self) -> "Pauses":
         """For a coroutine that does many small things without waiting for anything."""

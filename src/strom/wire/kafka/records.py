@@ -12,9 +12,12 @@ if a record ends exactly where its length says, no field in it exceeded the reco
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData, MalformedRecords
+from strom.model.settings import MIB
+from strom.model.steps import Offload, Steps
 from strom.wire.kafka.batch import (
     APPEND_TIME_BIT,
     CODEC_MASK,
@@ -32,10 +35,13 @@ from strom.wire.kafka.batch import (
     checksum,
     pack_header,
 )
-from strom.wire.kafka.compression import compress, decompress
+from strom.wire.kafka.compression import compress, decompress, default_limit
 
 MIN_RECORD_BYTES = 7
 """The smallest record: seven numbers of one byte each."""
+SMALL_BYTES = 4 * MIB
+SMALL_RECORDS = 20_000
+"""Decompressed records up to this size and number are small: decoding them takes less than 0.1 s."""
 
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 _CRC = struct.Struct(">I")
@@ -102,10 +108,31 @@ def read_body(
     return data
 
 
-def try_read_body(buffer: Buffer, position: int, header: BatchHeader) -> bytes | CorruptData:
-    """The same for another thread: an error is returned instead of raised."""
-    try:
+def body_steps(buffer: Buffer, position: int, header: BatchHeader) -> Steps[bytes]:
+    """The same in steps. Small records are first decompressed as such: their size is known only then."""
+    if not header.codec:
         return read_body(buffer, position, header)
+    limit = default_limit(header.size_bytes - HEADER_BYTES)
+    body: bytes | CorruptData
+    if header.record_count <= SMALL_RECORDS:
+        least = min(limit, SMALL_BYTES)
+        body = yield Offload(partial(_try_read_body, buffer, position, header, least))
+        if isinstance(body, bytes):
+            return body
+        if least == limit:
+            raise body
+    body = yield Offload(partial(_try_read_body, buffer, position, header, limit), large=True)
+    if isinstance(body, CorruptData):
+        raise body
+    return body
+
+
+def _try_read_body(
+    buffer: Buffer, position: int, header: BatchHeader, limit: int
+) -> bytes | CorruptData:
+    """`read_body` for another thread: an error is returned instead of raised."""
+    try:
+        return read_body(buffer, position, header, limit)
     except CorruptData as error:
         return error
 
