@@ -27,9 +27,9 @@ def answer_before_writing() -> None:
         return is_ours(self.log) or original(self, appended)
 
     @around(Partition, "append")
-    def append(original, self, batches, now_ms, *, from_client=True):
+    def append(original, self, batches, now_ms, *, from_client=True, **more):
         if not is_ours(self.log) or not from_client:
-            return original(self, batches, now_ms, from_client=from_client)
+            return original(self, batches, now_ms, from_client=from_client, **more)
 
         def write() -> None:
             for batch in held.pop(self):
@@ -92,9 +92,9 @@ def append_twice() -> None:
     due = every(10)
 
     @around(Partition, "append")
-    def append(original, self, batches, now_ms, *, from_client=True):
+    def append(original, self, batches, now_ms, *, from_client=True, **more):
         copy = bytearray(batches)
-        appended = original(self, batches, now_ms, from_client=from_client)
+        appended = original(self, batches, now_ms, from_client=from_client, **more)
         if is_ours(self.log) and from_client and not appended.duplicate and due():
             producers = self.log._state.producers
             producers.check = lambda *_, **__: None

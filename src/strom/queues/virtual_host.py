@@ -58,7 +58,7 @@ def _kind_of(definition: ExchangeDefinition) -> str:
     kind = definition.type
     if kind == DELAYED:
         kind = definition.arguments.get("x-delayed-type", "")
-        if kind not in _KINDS:
+        if not isinstance(kind, str) or kind not in _KINDS:
             raise precondition_failed(f"invalid x-delayed-type {kind!r}")
     if kind not in _KINDS:
         raise QueueError(Reason.COMMAND_INVALID, f"unknown exchange type '{kind}'")

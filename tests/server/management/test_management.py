@@ -115,6 +115,15 @@ def test_a_message_whose_routing_key_is_no_text_is_refused(wrong, ask):
     assert ask("POST", "/api/exchanges/%2F/amq.topic/publish", message)[0] == 400
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"type": {}}, {"type": "x-delayed-message", "arguments": {"x-delayed-type": []}}],
+)
+def test_the_type_of_an_exchange_must_be_a_name(ask, given):
+    status, _ = ask("PUT", "/api/exchanges/%2F/x", given)
+    assert status == 400
+
+
 def test_publishing_to_the_default_exchange_and_in_base64(ask, channel):
     channel.queue_declare("q")
     message = {"routing_key": "q", "payload": "/w==", "payload_encoding": "base64"}

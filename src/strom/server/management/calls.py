@@ -212,10 +212,13 @@ class ManagementCalls:
         raise _no_such_call()
 
     async def _declare_exchange(self, vhost: str, name: str, given: dict[str, Any]) -> None:
+        kind = given.get("type", "direct")
+        if not isinstance(kind, str):
+            raise HttpError(HTTPStatus.BAD_REQUEST, "type must be a string")
         wanted = ExchangeDefinition(
             vhost,
             name,
-            given.get("type", "direct"),
+            kind,
             bool(given.get("durable", True)),
             bool(given.get("auto_delete", False)),
             bool(given.get("internal", False)),

@@ -134,7 +134,9 @@ def _try_read_body(
     try:
         return read_body(buffer, position, header, limit)
     except CorruptData as error:
-        return error
+        # Their frames hold what was decompressed so far.
+        error.__context__ = None
+        return error.with_traceback(None)
 
 
 def read_records(
