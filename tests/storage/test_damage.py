@@ -4,11 +4,14 @@ In a user's topic only the damaged batch cannot be read. In a topic with the bro
 partition is offline, because a skipped record would falsify that state.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from strom.model.errors import ApiError, ErrorCode
+from strom.storage.checksummed import encode_lines
+from strom.storage.start_offset import read_start
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, build_marker, read_records
 from tests.storage.world import (
@@ -387,3 +390,48 @@ def test_a_clock_that_is_set_back_deletes_nothing_and_reports_no_damage():
     assert world.log.quarantined is None
     assert len(log_files(world)) >= left
     assert len(batch_headers(world.log)) >= 20
+
+
+@pytest.mark.parametrize("back_ms", [0, 10**7])
+@pytest.mark.parametrize("is_full", [False, True])
+def test_files_that_are_removed_out_of_order_give_no_false_alarm(back_ms, is_full):
+    world = World(file_delete_delay_ms=60_000)
+    world.fill(30)
+    world.log.delete_before(8)
+    world.log.delete_old_segments(world.now_ms)
+    world.settings = replace(world.settings, file_delete_delay_ms=0)
+    world.log.change_settings(world.settings)
+    world.log.delete_before(20)
+    world.log.delete_old_segments(world.now_ms - back_ms)
+    if is_full:  # the stored start is removed
+        world.files.fail(1, 28, sticky=True, only="append")
+    world.directory.remove_deleted_files(world.now_ms)
+    world.files.heal()
+    world.directory.remove_deleted_files(world.now_ms + 10**6)
+    assert read_start(world.files, world.folder) == int(log_files(world)[0][-24:-4])
+    world.crash()
+    assert world.log.quarantined is None
+
+
+@pytest.mark.parametrize("clean", STOPS)
+def test_an_older_version_that_has_deleted_segments_gives_no_false_alarm(clean):
+    """It updates the checkpoint but not `log-start-offset`, and lists no files at its stop."""
+    world = World()
+    world.fill(30)
+    world.checkpoint()
+    stale = world.files.peek(f"{world.folder}/log-start-offset")
+    world.log.delete_before(20)
+    world.log.delete_old_segments(START_MS)
+    world.directory.remove_deleted_files(START_MS + 10**6)
+    stopped(world, clean=clean)
+    world.files.poke(f"{world.folder}/log-start-offset", stale)
+    if clean:
+        world.files.poke(f"{PATH}/clean-stop", encode_lines([]))
+    world.files.sync_all()
+    world.reopen()
+    assert world.log.quarantined is None
+    assert world.files.peek(f"{world.folder}/log-start-offset") != stale
+    world.files.remove(log_files(world)[0])
+    world.files.sync_all()
+    world.crash()
+    assert "missing" in str(world.log.quarantined)

@@ -3,17 +3,20 @@
 import contextlib
 import errno
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from strom.model.errors import UserError
+from strom.model.errors import DirectoryOffline, UserError
+from strom.model.topics import TopicPartition
 from strom.storage.directory_check import open_for_check
 from strom.storage.files import Space
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.kafka.batch import headers
-from strom.wire.kafka.records import ControlType, Marker, build_marker
+from strom.wire.kafka.records import ControlType, Marker, Record, build_marker, read_marker
 from tests.storage.world import (
+    PARTITION,
     PATH,
     START_MS,
     STATE_PARTITION,
@@ -290,3 +293,158 @@ def test_a_transaction_that_is_open_at_the_end_can_be_ended_after_a_repair(clean
     world.append(end, from_client=False)
     world.flush()
     assert committed(world) == ({b"0", b"2"} if clean else {b"2"})
+
+
+def aborted_in_two_batches(world: World) -> None:
+    ids: Any = {"producer_id": 7, "producer_epoch": 0}
+    world.append(batch(b"0", base_sequence=0, transactional=True, **ids))
+    world.append(batch(b"1", base_sequence=1, transactional=True, **ids))
+    abort = build_marker(Marker(ControlType.ABORT, 0), timestamp=START_MS, **ids)
+    world.append(abort, from_client=False)
+    world.append(batch(b"2", base_sequence=2, transactional=True, **ids))
+    commit = build_marker(Marker(ControlType.COMMIT, 0), timestamp=START_MS, **ids)
+    world.append(commit, from_client=False)
+    world.flush()
+
+
+@pytest.mark.parametrize("segments", [1, 2, 5])
+@pytest.mark.parametrize("loses_first", [True, False])
+def test_an_aborted_transaction_stays_aborted_if_batches_of_it_are_damaged(segments, loses_first):
+    world = World(segment_bytes=100_000)
+    aborted_in_two_batches(world)
+    for _ in range(segments - 1):  # the snapshot at the end of the first one is removed at last
+        world.settings = replace(world.settings, segment_bytes=130)
+        world.log.change_settings(world.settings)
+        world.fill(1)
+    stopped(world)
+    assert len(logs(world)) == segments
+    if loses_first:
+        flip(world, logs(world)[0], 0)
+    flip(world, logs(world)[0], 2)
+    repair(world)
+    world.reopen()
+    assert world.log.quarantined is None
+    assert committed(world) == {b"2"}
+    position, header = list(headers(data := world.files.peek(logs(world)[0])))[-3]
+    assert read_marker(data, position, header).type is ControlType.ABORT
+
+
+@pytest.mark.parametrize("lost", [".txnindex", ".snapshot"])
+def test_an_outcome_that_was_not_saved_as_a_whole_is_an_abort(lost):
+    world = World(segment_bytes=100_000)
+    aborted_in_two_batches(world)
+    stopped(world)
+    for path in world.files.paths(world.folder):
+        if path.endswith(lost):
+            world.files.poke(path, b"noise")
+    flip(world, logs(world)[0], 2)
+    flip(world, logs(world)[0], 4)
+    repair(world)
+    world.reopen()
+    assert world.log.quarantined is None
+    assert committed(world) == set()
+
+
+def test_the_outcome_that_recovery_has_read_from_the_log_is_saved():
+    world = World(segment_bytes=100_000)
+    aborted_in_two_batches(world)
+    world.checkpoint()
+    world.crash()
+    stopped(world, clean=False)
+    flip(world, logs(world)[0], 2)
+    (salvaged,) = repair(world)
+    assert salvaged.aborted == []
+    world.reopen()
+    assert committed(world) == {b"2"}
+
+
+def test_a_transaction_that_is_open_and_began_in_damage_is_not_committed():
+    world = World(segment_bytes=100_000)
+    transactions(world, None, None, None, None)
+    stopped(world)
+    flip(world, logs(world)[0], 0)
+    flip(world, logs(world)[0], 2)
+    repair(world)
+    world.reopen()
+    assert world.log.has_open_transactions
+    assert committed(world) == set()
+
+
+def compacted(partition: TopicPartition) -> World:
+    world = World(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, partition=partition)
+    for at in range(40):
+        world.append(batch(b"x" * 90, key=b"%d" % at))
+    world.flush()
+    assert world.compact()
+    return stopped(world)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("again", [World.restart, World.crash, World.kill])
+@pytest.mark.parametrize("partition", [PARTITION, STATE_PARTITION])
+def test_a_missing_file_of_a_compacted_log_is_reported_until_it_is_restored(
+    partition, again, is_full
+):
+    world = compacted(partition)
+    path = logs(world)[2]
+    data = world.files.peek(path)
+    remove(world, path)
+    (found,) = findings(world)
+    assert found[0] == "missing"
+    if is_full:
+        world.files.fail(1, errno.ENOSPC, only="append", sticky=True)
+    world.reopen()
+    world.files.heal()
+    for _ in range(3):
+        assert path in str(world.log.quarantined)
+        assert findings(world) == [found]
+        again(world)
+    world.files.open(path, create=True).close()
+    world.files.poke(path, data)
+    world.files.sync_all()
+    world.crash()
+    assert world.log.quarantined is None
+    world.restart()
+    assert world.log.quarantined is None
+    stopped(world)
+    assert findings(world) == []
+
+
+def test_a_start_that_is_interrupted_does_not_forget_that_a_file_is_missing():
+    for nth in itertools.count(1):
+        world = compacted(PARTITION)
+        path = logs(world)[2]
+        remove(world, path)
+        world.files.fail(nth, errno.EIO, sticky=True)
+        with contextlib.suppress(UserError, DirectoryOffline):
+            world.reopen()
+        met = world.files.has_failed
+        world.crash()
+        assert path in str(world.log.quarantined)
+        if not met:
+            break
+
+
+@pytest.mark.parametrize("starts", [0, 1])
+def test_a_missing_file_of_a_compacted_log_is_accepted_by_a_repair(starts):
+    world = compacted(PARTITION)
+    values = {record.offset for record in read_all_of(world)}
+    remove(world, logs(world)[2])
+    for _ in range(starts):
+        world.reopen()
+        world.files.crash()
+    ((_, first, end),) = findings(world)
+    repair(world)
+    assert findings(world) == []
+    world.reopen()
+    assert world.log.quarantined is None
+    assert {record.offset for record in read_all(world.log)} == values - set(range(first, end))
+    world.restart()
+    assert world.log.quarantined is None
+
+
+def read_all_of(world: World) -> list[Record]:
+    world.reopen()
+    found = read_all(world.log)
+    stopped(world)
+    return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition, holds_state
-from strom.storage.checksummed import decode_lines, encode_lines
+from strom.storage.checksummed import encode_lines
 from strom.storage.damage import WHAT_TO_DO
 from strom.storage.directory_files import (
     CHECKPOINT_FILE,
@@ -20,10 +20,12 @@ from strom.storage.directory_files import (
     IDENTITY_FILE,
     LOCK_FILE,
     PARTITION_FILE,
+    CleanStop,
     encode_id,
     encode_identity,
     list_partition_folders,
     read_points,
+    take_clean_stop,
 )
 from strom.storage.disk import Disk
 from strom.storage.files import (
@@ -72,13 +74,6 @@ class _RecoveredLog(NamedTuple):
     make_durable: Callable[[], None]
 
 
-class CleanStop(NamedTuple):
-    """The quarantined partitions, and the base offsets of all segments of the others."""
-
-    suspects: frozenset[str]
-    bases: dict[str, list[int]]
-
-
 class DataDirectory:
     """A folder that one broker owns while it holds the lock."""
 
@@ -89,7 +84,7 @@ class DataDirectory:
         lock: Lock,
         cluster_id: str,
         *,
-        clean_stop: "CleanStop | None",
+        clean_stop: CleanStop | None,
         now_ms: int,
     ) -> None:
         self.path = path
@@ -97,7 +92,7 @@ class DataDirectory:
         self.was_clean = clean_stop is not None
         self._disk = disk
         self._lock = lock
-        self._stored = clean_stop or CleanStop(frozenset(), {})
+        self._suspects = clean_stop.suspects if clean_stop else frozenset()
         self._now_ms = now_ms
         self._points = self._read_checkpoint()
 
@@ -119,7 +114,7 @@ class DataDirectory:
             raise _cannot_use(path, error) from error
         try:
             cluster_id = _identify(files, path, node_id)
-            clean_stop = _take_clean_stop(files, path)
+            clean_stop = take_clean_stop(files, path)
             _remove_deleted_folders(files, path)
             return cls(
                 Disk(files, path),
@@ -255,10 +250,8 @@ class DataDirectory:
             reason = self._identity_problem(partition, topic_id)
             if reason is not None:
                 return self._quarantined(partition, topic_id, settings, reason)
-            state = recovery.open(
-                clean=self.was_clean and str(partition) not in self._stored.suspects,
-                stored_bases=self._stored.bases.get(str(partition), ()),
-            )
+            is_clean = self.was_clean and str(partition) not in self._suspects
+            state = recovery.open(clean=is_clean)
         except ApiError as error:
             raise _short_of(folder, error.message.rstrip(".")) from error
         except OSError as error:
@@ -474,22 +467,6 @@ def _identify(files: FileSystem, path: str, node_id: int) -> str:
             setting="node.id",
         )
     return cluster_id
-
-
-def _take_clean_stop(files: FileSystem, path: str) -> CleanStop | None:
-    """What a clean stop has stored, None if the last stop was not clean; removes the marker."""
-    marker = f"{path}/{CLEAN_STOP_FILE}"
-    if not files.exists(marker):
-        return None
-    try:
-        lines = [line.split() for line in decode_lines(read_file(files, marker))]
-        bases = {name: [int(base) for base in found] for name, *found in lines if found}
-        clean_stop = CleanStop(frozenset(name for name, *found in lines if not found), bases)
-    except (CorruptData, ValueError):
-        clean_stop = None
-    files.remove(marker)
-    files.sync_directory(path)
-    return clean_stop
 
 
 def _remove_deleted_folders(files: FileSystem, path: str) -> None:

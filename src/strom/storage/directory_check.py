@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from strom.model.errors import CorruptData, UserError
 from strom.model.topics import METADATA_TOPIC
 from strom.storage.directory_files import (
-    CLEAN_STOP_FILE,
     COPIES_FOLDER,
     IDENTITY_FILE,
     LOCK_FILE,
@@ -18,7 +17,9 @@ from strom.storage.directory_files import (
     decode_identity,
     encode_identity,
     list_partition_folders,
+    read_clean_stop,
     read_points,
+    take_clean_stop,
 )
 from strom.storage.files import FileSystem, read_file, replace_file
 from strom.storage.folder import complete_interrupted_work, list_segments
@@ -50,6 +51,8 @@ class DirectoryCheck:
         self._path = path
         self._points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
         self._names = list_partition_folders(files, path)
+        clean_stop = read_clean_stop(files, path)
+        self._bases = clean_stop.bases if clean_stop else {}
         self._read_points()
         if self._names and f"{METADATA_TOPIC}-0" not in self._names:
             self.problems.append(
@@ -113,8 +116,9 @@ class DirectoryCheck:
 
     def _verify(self, folder: str, point: RecoveryPoint, on_bytes: OnBytes) -> PartitionCheck:
         is_online = self.holder is not None
+        expected = () if is_online else self._bases.get(folder.rpartition("/")[2], ())
         return PartitionVerification(
-            self._files, folder, point, is_online=is_online, on_bytes=on_bytes
+            self._files, folder, point, expected=expected, is_online=is_online, on_bytes=on_bytes
         ).run()
 
     def _stored_id(self, folder: str) -> uuid.UUID | None:
@@ -144,18 +148,16 @@ class DirectoryCheck:
                 f"The repair needs {needed} bytes in {self._path} for a copy of the damaged partitions, "
                 f"but {free} are free. Nothing was changed."
             )
-        if self._files.exists(f"{self._path}/{CLEAN_STOP_FILE}"):
-            # The next start must check the logs, and not expect the files of the last stop.
-            self._files.remove(f"{self._path}/{CLEAN_STOP_FILE}")
-            self._files.sync_directory(self._path)
         copies = f"{self._path}/{COPIES_FOLDER}/{stamp}"
         while self._files.exists(copies):
             copies += "+"  # an earlier copy is never overwritten: it may be the only one
         for check in checks:
+            copy_folder(self._files, check.folder, f"{copies}/{check.name}")
+        take_clean_stop(self._files, self._path)  # the next start must check the logs
+        for check in checks:
             yield self._salvage_one(check, f"{copies}/{check.name}")
 
     def _salvage_one(self, check: PartitionCheck, copy: str) -> Salvaged:
-        copy_folder(self._files, check.folder, copy)
         complete_interrupted_work(self._files, check.folder)
         settled = PartitionVerification(self._files, check.folder, check.point).run()
         salvaged = Salvage(self._files, settled, copy).run()

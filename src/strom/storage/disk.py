@@ -45,6 +45,8 @@ class Disk:
         self.offline: DirectoryOffline | None = None
         self._loaded: OrderedDict[HasLoadedIndexes, None] = OrderedDict()
         self._garbage: list[Garbage] = []
+        self._starts: dict[str, int] = {}
+        """By folder, the largest start offset of its garbage. What is removed last may be older."""
 
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline; returns the error to raise. The first reason is kept."""
@@ -88,11 +90,15 @@ class Disk:
 
     def remove_later(self, garbage: Garbage) -> None:
         """Schedule files for removal; their new names keep a start from reading them."""
+        if garbage.start_offset is not None:
+            start = max(garbage.start_offset, self._starts.get(garbage.folder, 0))
+            self._starts[garbage.folder] = start
         self._garbage.append(garbage)
 
     def forget_garbage(self, folder: str) -> None:
         """Drop scheduled removals in a folder that is deleted as a whole."""
         self._garbage = [each for each in self._garbage if each.folder != folder]
+        self._starts.pop(folder, None)
 
     def remove_garbage(self, now_ms: int) -> None:
         """Remove what is due. May run on any thread, because removing large files blocks."""
@@ -103,7 +109,8 @@ class Disk:
                 if garbage.start_offset is None:
                     self.files.sync_directory(garbage.folder)
                 else:
-                    prepare_removal(self.files, garbage.folder, garbage.start_offset)
+                    start = self._starts.get(garbage.folder, garbage.start_offset)
+                    prepare_removal(self.files, garbage.folder, start)
             for path in garbage.paths:
                 with self.writing(), suppress(FileNotFoundError):
                     self.files.remove(path)

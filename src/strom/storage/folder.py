@@ -5,10 +5,10 @@ Compaction writes `BASE.log.cleaned`. When it is complete and synced, it is rena
 the steps.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from strom.storage.files import FileSystem
+from strom.storage.files import FileSystem, is_temporary
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
 from strom.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from strom.storage.start_offset import prepare_removal
@@ -20,6 +20,8 @@ REPLACED = ".replaced"
 DELETED = ".deleted"
 """A segment that retention has deleted. All segments before one are deleted too, even if a crash undid
 the rename."""
+MISSING = ".missing"
+"""An empty file in the place of a log file that has gone missing since a clean stop."""
 TEMPORARY = ".tmp"
 _LEFTOVERS = (CLEANED, REPLACED, DELETED, TEMPORARY)
 _DIGITS = 20
@@ -30,6 +32,8 @@ class FolderContents:
     """Base offsets of the segments and offsets of the snapshots, ascending."""
 
     bases: list[int] = field(default_factory=list)
+    missing: list[int] = field(default_factory=list)
+    """Base offsets of segments that are noted as missing."""
     snapshot_offsets: list[int] = field(default_factory=list)
 
     @staticmethod
@@ -132,9 +136,35 @@ def read_folder(files: FileSystem, folder: str) -> FolderContents:
     for name in files.list(folder):
         if (base := offset_of(name, LOG_SUFFIX)) is not None:
             contents.bases.append(base)
+        elif (base := offset_of(name, LOG_SUFFIX + MISSING)) is not None:
+            contents.missing.append(base)
         elif (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None:
             contents.snapshot_offsets.append(offset)
     return contents
+
+
+def note_missing(files: FileSystem, folder: str, bases: Iterable[int]) -> None:
+    """Note durably which of a log's files are missing: compaction leaves gaps, so no check finds them.
+
+    The names say it all, because a full disk has room for empty files.
+    """
+    try:
+        missing = sorted(set(bases) - {base for base, _ in list_segments(files, folder)})
+    except OSError as error:
+        if is_temporary(error):
+            raise
+        return  # without its folder the log is quarantined anyway
+    for base in missing:
+        files.open(f"{folder}/{base:020d}{LOG_SUFFIX}{MISSING}", create=True).close()
+    if missing:
+        files.sync_directory(folder)
+
+
+def forget_missing(files: FileSystem, folder: str, bases: Iterable[int]) -> None:
+    """Remove these notes. A crash cannot bring one back after its segment is deleted or replaced:
+    both sync the folder first."""
+    for base in bases:
+        files.remove(f"{folder}/{base:020d}{LOG_SUFFIX}{MISSING}")
 
 
 def list_segments(files: FileSystem, folder: str) -> list[tuple[int, str]]:

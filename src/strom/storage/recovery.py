@@ -26,7 +26,7 @@ from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import is_temporary, read_file, replace_file
-from strom.storage.folder import FolderContents, complete_interrupted_work
+from strom.storage.folder import FolderContents, complete_interrupted_work, forget_missing
 from strom.storage.log_state import LogState, Unsaved
 from strom.storage.producer_state import ProducerStates
 from strom.storage.replay import rebuild_aborted, replay_segment
@@ -48,11 +48,11 @@ class RecoveryPoint(NamedTuple):
 
 
 def check_complete(
-    folder: str, bases: Sequence[int], start: int | None, stored_bases: Sequence[int]
+    folder: str, bases: Sequence[int], start: int | None, expected: Sequence[int]
 ) -> None:
     """CorruptData if segment files are missing, judged by their names.
 
-    `start` is the largest offset at which the first one may begin.
+    `start` is the largest offset at which the first one may begin, `expected` are known base offsets.
     """
     if start is not None and not bases:
         raise CorruptData("all log files are missing")
@@ -61,7 +61,7 @@ def check_complete(
             f"offsets {start} to {bases[0] - 1} are missing: the log began at or before offset "
             f"{start}, but its first file begins at {bases[0]}"
         )
-    missing = sorted(set(stored_bases) - set(bases))
+    missing = sorted(set(expected) - set(bases))
     if missing:
         names = ", ".join(f"{folder}/{base:020d}.log" for base in missing[:3])
         raise CorruptData(f"{len(missing)} of its files are missing: {names}")
@@ -94,20 +94,24 @@ class Recovery:
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
         self._has_markers = False
+        self._stores_start = False
         self._unsynced: list[LogSegment] = []
         """What may be only in the page cache."""
 
-    def open(self, *, clean: bool, stored_bases: Sequence[int] = ()) -> LogState:
+    def open(self, *, clean: bool) -> LogState:
         """The log as it is on disk; CorruptData if durable data is damaged or missing.
 
-        `stored_bases` are the base offsets of all segments at a clean stop, if known. `make_durable`
-        must follow before the log is used.
+        `make_durable` must follow before the log is used.
         """
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
         bases = contents.bases
         start = read_start(self._disk.files, self._folder)
-        check_complete(self._folder, bases, start, stored_bases)
+        # An older version deletes segments without updating that file, but writes the checkpoint.
+        latest = None if start is None else max(start, self._point.start_offset)
+        check_complete(self._folder, bases, latest, contents.missing)
+        with self._disk.writing():
+            forget_missing(self._disk.files, self._folder, contents.missing)
         self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
@@ -116,16 +120,9 @@ class Recovery:
             state = self._open_after_crash(bases, snapshots)
         first = state.segments.first.base_offset
         state.start_offset = min(max(self._point.start_offset, first), state.end_offset)
-        if start is None:
-            self._store_start(first)
+        # After an older version, so that missing files are noticed from now on.
+        self._stores_start = start is None or start < first
         return state
-
-    def _store_start(self, offset: int) -> None:
-        """Let the next start notice missing files, in a log that an older version has written."""
-        try:
-            prepare_removal(self._disk.files, self._folder, offset)
-        except OSError as error:
-            raise self._disk.write_error(error) from error
 
     def _read_epochs(self) -> None:
         try:
@@ -341,9 +338,12 @@ class Recovery:
 
     def make_durable(self, state: LogState) -> None:
         """Sync what may be only in the page cache, so that the whole log is durable. Any thread."""
-        if self._unsynced:
-            with self._disk.writing():
+        with self._disk.writing():
+            if self._unsynced:
                 self._make_durable(state, self._unsynced)
+            if self._stores_start:
+                first = state.segments.first.base_offset
+                prepare_removal(self._disk.files, self._folder, first)
 
     def _make_durable(self, state: LogState, checked: list[LogSegment]) -> None:
         for segment in checked:
@@ -368,6 +368,9 @@ class Recovery:
         for segment in closed:
             segment.save_indexes()
             segment.indexes_saved = True
+        if state.segments.active.save_aborted():
+            # A repair takes both together for the outcome of all transactions.
+            self._disk.files.sync_directory(self._folder)
         state.snapshots.write(snapshot)
         replace_file(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version

@@ -6,7 +6,7 @@ is as damaged as before, or less:
 1. An empty segment is added at the end, where the log went on: no offset is assigned a second time.
 2. `cleaned-offsets` records that the log may have gaps.
 3. One by one, a damaged file is replaced by one with its whole batches.
-4. `log-start-offset` accepts that files at the start are missing.
+4. `log-start-offset` accepts that files at the start are missing, and the notes of missing files go.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from strom.model.errors import CorruptData, StorageError
 from strom.storage.batch_walk import walk_batches
 from strom.storage.cleaned import read_cleaned, write_cleaned
 from strom.storage.damage import DamagedRange
-from strom.storage.files import File, FileSystem, create_durable_directory, read_file
-from strom.storage.folder import CLEANED, read_folder
+from strom.storage.files import File, FileSystem, create_durable_directory, read_file, replace_file
+from strom.storage.folder import CLEANED, forget_missing, read_folder
 from strom.storage.producer_state import ProducerInfo, ProducerStates
 from strom.storage.segment import (
     LOG_SUFFIX,
@@ -28,7 +28,7 @@ from strom.storage.segment import (
 )
 from strom.storage.snapshots import SnapshotFiles
 from strom.storage.start_offset import prepare_removal
-from strom.storage.transaction_index import AbortedTransaction, decode_aborted
+from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
 from strom.storage.verification import PartitionCheck, SegmentCheck
 from strom.wire.kafka.batch import BatchHeader, read_header
 from strom.wire.kafka.records import ControlType, Marker, build_marker, read_marker
@@ -79,6 +79,8 @@ class Salvage:
         self._check = check
         self._folder = check.folder
         self._producers = ProducerStates()
+        self._ended: list[AbortedTransaction] = []
+        """The aborted transactions of the segment that is read."""
         self._snapshots = SnapshotFiles(
             files, check.folder, read_folder(files, check.folder).snapshot_offsets
         )
@@ -90,8 +92,9 @@ class Salvage:
         damaged = [each for each in self._check.segments if each.damage]
         for segment in self._check.segments if damaged else ():
             self._rewrite(segment)
-        bases = read_folder(self._files, self._folder).bases
-        prepare_removal(self._files, self._folder, bases[0])
+        contents = read_folder(self._files, self._folder)
+        forget_missing(self._files, self._folder, contents.missing)
+        prepare_removal(self._files, self._folder, contents.bases[0])
         return self._result
 
     def _continue_after_the_end(self) -> None:
@@ -113,6 +116,7 @@ class Salvage:
 
     def _rewrite(self, segment: SegmentCheck) -> None:
         """Replace a damaged file; of a whole one only the state of its producers is needed."""
+        self._ended = []
         source = self._files.open(segment.path)
         try:
             if not segment.damage:
@@ -133,6 +137,13 @@ class Salvage:
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # they hold positions
             if self._files.exists(stem + suffix):
                 self._files.remove(stem + suffix)
+        # It may lack what counts as aborted from now on, and must not hold what has no marker any more:
+        # a consumer would filter the records of the producer's next transaction. If only this is done
+        # when a crash follows, the next repair decides the same.
+        index = encode_aborted(self._ended)
+        replace_file(
+            self._files, self._folder, stem.rpartition("/")[2] + TRANSACTION_INDEX_SUFFIX, index
+        )
         self._files.rename(segment.path + CLEANED, segment.path)
         self._files.sync_directory(self._folder)
 
@@ -156,7 +167,18 @@ class Salvage:
         if header.is_control:
             with suppress(CorruptData):  # as in recovery, it then ends no transaction
                 marker = read_marker(data, 0, header)
-        self._producers.update(header, marker)
+        self._complete(header, marker)
+
+    def _complete(self, header: BatchHeader, marker: Marker | None) -> None:
+        completed = self._producers.update(header, marker)
+        if completed is not None and completed.aborted:
+            first_open = self._producers.first_open_offset
+            stable = header.next_offset if first_open is None else first_open
+            self._ended.append(
+                AbortedTransaction(
+                    completed.producer_id, completed.first_offset, completed.last_offset, stable
+                )
+            )
 
     # Transactions
 
@@ -184,7 +206,7 @@ class Salvage:
                 leader_epoch=epoch,
             )
             offset += 1
-            self._producers.update(read_header(marker), end)
+            self._complete(read_header(marker), end)
             yield marker
 
     def _end_of(
@@ -192,37 +214,40 @@ class Salvage:
     ) -> ControlType | None:
         """How the open transaction of a producer ended in damage, None if it did not.
 
-        What was saved when the segment was closed decides. Without it the transaction counts as aborted:
-        then no record is committed that was not.
+        What was saved when the segment was closed decides. Its first batch may be damaged too: then it
+        began before the first whole one. Unless all that was saved is there, it counts as aborted:
+        no record is committed that was not.
         """
         first = producer.transaction_first_offset
         if first is None:
             return None
-        saved = self._saved_at_end(segment)
-        if saved is None:
-            self._result.aborted.append(first)
-            return ControlType.ABORT
-        producers, aborted = saved
-        for each in aborted:
-            if (each.producer_id, each.first_offset) == (producer.producer_id, first):
+        aborted, producers = self._saved_aborted(segment), self._saved_producers(segment)
+        for each in aborted or ():
+            is_same = each.producer_id == producer.producer_id
+            if is_same and each.first_offset <= first <= each.last_offset:
                 return ControlType.ABORT if each.last_offset < damage.next_offset else None
-        for each_open in producers.producers():
+        for each_open in producers.producers() if producers else ():
+            began = each_open.transaction_first_offset
             is_same = each_open.producer_id == producer.producer_id
-            if is_same and each_open.transaction_first_offset == first:
+            if is_same and began is not None and began <= first:
                 return None
-        return ControlType.COMMIT
+        if aborted is not None and producers is not None:
+            return ControlType.COMMIT
+        self._result.aborted.append(first)
+        return ControlType.ABORT
 
-    def _saved_at_end(
-        self, segment: SegmentCheck
-    ) -> tuple[ProducerStates, list[AbortedTransaction]] | None:
+    def _saved_producers(self, segment: SegmentCheck) -> ProducerStates | None:
+        """The producers at the end of a segment, None if they, or the index beside them, may be lost."""
         end = segment.end_offset if segment.following is None else segment.following
         found = self._snapshots.newest(end)
-        if found is None or found[1] != end:
-            return None
+        is_durable = end <= self._check.point.flushed_offset
+        return found[0] if found is not None and found[1] == end and is_durable else None
+
+    def _saved_aborted(self, segment: SegmentCheck) -> list[AbortedTransaction] | None:
         stem = segment.path.removesuffix(LOG_SUFFIX)
         try:
-            return found[0], decode_aborted(read_file(self._files, stem + TRANSACTION_INDEX_SUFFIX))
+            return decode_aborted(read_file(self._files, stem + TRANSACTION_INDEX_SUFFIX))
         except FileNotFoundError:
-            return found[0], []
+            return []
         except CorruptData:
             return None

@@ -187,11 +187,16 @@ class LogSegment:
         files = self._disk.files
         write_file(files, self.stem + OFFSET_INDEX_SUFFIX + suffix, self.offset_index.encode())
         write_file(files, self.stem + TIME_INDEX_SUFFIX + suffix, self.time_index.encode())
-        path = self.stem + TRANSACTION_INDEX_SUFFIX + suffix
+        self.save_aborted(suffix)
+
+    def save_aborted(self, suffix: str = "") -> bool:
+        """Write the index of aborted transactions to the disk; False if there are none."""
+        files, path = self._disk.files, self.stem + TRANSACTION_INDEX_SUFFIX + suffix
         if self.aborted:
             write_file(files, path, encode_aborted(self.aborted))
         elif files.exists(path):
             files.remove(path)
+        return bool(self.aborted)
 
     # Indexes
 

@@ -4,7 +4,7 @@ Nothing is changed. Beyond the recovery point an invalid batch is a write that a
 in flight: no damage. What was found is also what `salvage` needs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,8 +16,9 @@ from strom.storage.damage import DamagedRange, Scanner
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import FileSystem, read_file
-from strom.storage.folder import list_segments
+from strom.storage.folder import list_segments, read_folder
 from strom.storage.recovery import RecoveryPoint
+from strom.storage.segment import LOG_SUFFIX
 from strom.storage.start_offset import read_start
 from strom.wire.kafka.batch import BatchHeader
 
@@ -76,7 +77,10 @@ class PartitionCheck:
 
 
 class PartitionVerification:
-    """One check of one partition; `is_online` while a broker writes to it."""
+    """One check of one partition; `is_online` while a broker writes to it.
+
+    `expected` are the base offsets of the files at a clean stop, if known.
+    """
 
     def __init__(
         self,
@@ -84,10 +88,12 @@ class PartitionVerification:
         folder: str,
         point: RecoveryPoint,
         *,
+        expected: Sequence[int] = (),
         is_online: bool = False,
         on_bytes: OnBytes = lambda _: None,
     ) -> None:
         self._files = files
+        self._expected = expected
         self._is_online = is_online
         self._on_bytes = on_bytes
         self._cleaned = read_cleaned(files, folder)
@@ -105,20 +111,36 @@ class PartitionVerification:
             if not self._check_segment(base, path, following):
                 break
         self._check_last()
+        self._check_expected([base for base, _ in found])
         return check
 
     def _check_first(self, bases: list[int]) -> None:
-        folder, start = self.check.folder, read_start(self._files, self.check.folder)
+        folder, deleted_before = self.check.folder, self.check.point.start_offset
+        start = read_start(self._files, self.check.folder)
         if not bases:
             self._find("missing", folder, start or 0, self.check.point.flushed_offset)
-        elif start is not None and bases[0] > start:
-            self._find("missing", folder, start, bases[0])
+        elif start is not None and bases[0] > max(start, deleted_before):
+            self._find("missing", folder, max(start, deleted_before), bases[0])
 
     def _check_last(self) -> None:
         check = self.check
         if check.segments and check.end_offset < check.point.flushed_offset:
             last = check.segments[-1]
             self._find("missing", last.path, last.end_offset, check.point.flushed_offset)
+
+    def _check_expected(self, bases: list[int]) -> None:
+        """Find files that are known to be missing, within gaps that compaction could have left."""
+        noted = read_folder(self._files, self.check.folder).missing
+        expected = sorted({*self._expected, *noted, *bases})
+        ends = [*expected[1:], self.check.point.flushed_offset]
+        path = self.check.folder
+        for base, end in zip(expected, ends, strict=False):
+            if base in bases:
+                path = f"{self.check.folder}/{base:020d}{LOG_SUFFIX}"
+            elif not any(
+                each.first_offset <= base < each.next_offset for each in self.check.findings
+            ):
+                self._find("missing", path, base, max(end, base + 1))
 
     def _check_segment(self, base: int, path: str, following: int | None) -> bool:
         """Check one file; False if the log ends in it, with a write that was not complete."""
