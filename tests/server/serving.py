@@ -27,7 +27,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Commands:
-    """Responds to `echo…`, `wait` and `poll NAME`, `big SIZE`, `silent`, `wrong`, `broken`, `unwritable`."""
+    """Responds to `echo…`, `wait` and `poll NAME`, `big SIZE`, `silent`, `wrong`, `broken` and so on."""
 
     def __init__(self) -> None:
         self.waiting: dict[bytes, asyncio.Future[bytes]] = {}
