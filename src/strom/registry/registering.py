@@ -7,6 +7,7 @@ from typing import NamedTuple
 from strom.registry.compatibility import CompatibilityLevel, check
 from strom.registry.content_parsing import parse_content, parse_new, pin_references, to_stored
 from strom.registry.formats import ParsedSchema
+from strom.registry.formats.schema import SchemaType
 from strom.registry.records import (
     Content,
     Entry,
@@ -91,7 +92,7 @@ def lookup(
     # Another registry may have stored an equal schema with a different text.
     for one in newest_first:
         if replace(one.content, text="") == replace(given, text="") and _is_same(
-            parsed, _parsed(subjects, one), normalize=normalize
+            parsed, _parsed(subjects, one), one.content.text, normalize=normalize
         ):
             return one
     return None
@@ -139,11 +140,27 @@ def _parsed(subjects: Subjects, entry: SchemaVersion) -> ParsedSchema | RestErro
         return error
 
 
-def _is_same(given: ParsedSchema, stored: ParsedSchema | RestError, *, normalize: bool) -> bool:
+def _is_same(
+    given: ParsedSchema, stored: ParsedSchema | RestError, text: str, *, normalize: bool
+) -> bool:
+    """Whether a stored version, which has this text, is the given schema."""
     if isinstance(stored, RestError):
         return False
     return given.canonical == stored.canonical or (
-        normalize and given.normalized == stored.normalized
+        (normalize or _is_reordered(stored, text)) and given.normalized == stored.normalized
+    )
+
+
+def _is_reordered(stored: ParsedSchema, text: str) -> bool:
+    """Whether an earlier strom printed this text: maps behind other fields, and no blank lines.
+
+    So the declared order is lost. Today's layout, like Confluent's, has a blank line after the syntax.
+    """
+    return (
+        stored.kind is SchemaType.PROTOBUF
+        and text.startswith(("syntax = ", "edition = "))
+        and "\n\n" not in text
+        and text != stored.canonical
     )
 
 
