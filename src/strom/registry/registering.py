@@ -2,10 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from strom.registry.compatibility import CompatibilityLevel, check
-from strom.registry.content_parsing import parse_content, parse_new, pin_references, to_stored
+from strom.registry.content_parsing import (
+    parse_all,
+    parse_content,
+    parse_new,
+    pin_references,
+    to_stored,
+)
 from strom.registry.formats import ParsedSchema
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import (
@@ -18,7 +25,6 @@ from strom.registry.records import (
 )
 from strom.registry.refusals import (
     CONTEXT,
-    UNAVAILABLE,
     RestError,
     incompatible,
     invalid_schema,
@@ -26,6 +32,7 @@ from strom.registry.refusals import (
     not_permitted,
     read_only,
 )
+from strom.registry.slow_work import results_of
 from strom.registry.subjects import Subjects
 
 READONLY_MODES = {"READONLY", "READONLY_OVERRIDE"}
@@ -90,10 +97,12 @@ def lookup(
         if one.content == stored:
             return one
     # Another registry may have stored an equal schema with a different text.
-    for one in newest_first:
-        if replace(one.content, text="") == replace(given, text="") and _is_same(
-            parsed, _parsed(subjects, one), one.content.text, normalize=normalize
-        ):
+    similar = [
+        one for one in newest_first if replace(one.content, text="") == replace(given, text="")
+    ]
+    schemas = parse_all(subjects, [one.content for one in similar], lenient=True)
+    for one, schema in zip(similar, schemas, strict=True):
+        if _is_same(parsed, schema, one.content.text, normalize=normalize):
             return one
     return None
 
@@ -106,8 +115,9 @@ def compatibility_problems(
     if level is CompatibilityLevel.NONE:
         return []
     versions, schemas, unparsable = list[int](), list[ParsedSchema](), list[str]()
-    for one in earlier if level.is_transitive else earlier[-1:]:
-        found = _parsed(subjects, one)
+    compared = earlier if level.is_transitive else earlier[-1:]
+    found_all = parse_all(subjects, [one.content for one in compared], lenient=True)
+    for one, found in zip(compared, found_all, strict=True):
         if isinstance(found, RestError):
             # To accept the new version unchecked would break the promise of the level.
             unparsable.append(
@@ -117,7 +127,9 @@ def compatibility_problems(
         else:
             versions.append(one.version)
             schemas.append(found)
-    return unparsable + check(level, parsed, schemas, versions)
+    judge = partial(check, level, parsed, schemas, versions)
+    (problems,) = results_of({(level, parsed, *schemas, *versions): judge})
+    return unparsable + problems
 
 
 def _with_schema(subjects: Subjects, request: SchemaRequest) -> SchemaRequest:
@@ -128,16 +140,6 @@ def _with_schema(subjects: Subjects, request: SchemaRequest) -> SchemaRequest:
         # As Confluent's registry does, so that a request may change metadata and rules alone.
         content = replace(latest.content, contract=content.contract or latest.content.contract)
     return request._replace(content=content)
-
-
-def _parsed(subjects: Subjects, entry: SchemaVersion) -> ParsedSchema | RestError:
-    """The schema of a stored version, or why it cannot be parsed."""
-    try:
-        return parse_content(subjects, entry.content, lenient=True)
-    except RestError as error:
-        if error.code == UNAVAILABLE:  # it says nothing about the schema
-            raise
-        return error
 
 
 def _is_same(
