@@ -2,7 +2,7 @@
 
 A decision needs the state, which is locked, and slow results about schemas, which depend on texts only.
 So a decision that lacks a result is abandoned; the result is computed without the lock, and the decision
-is taken again, on whatever the state is by then.
+is taken again, on the state as it is by then.
 """
 
 from collections.abc import Callable, Hashable, Mapping

@@ -232,7 +232,12 @@ def chain(length, title):
 def test_a_comparison_walks_no_chain_of_references_again(monkeypatch):
     reader, writer = chain(80, "1"), chain(80, "2")
     steps = []
-    monkeypatch.setattr(loading, "base_inside", lambda value, base: steps.append(value) or base)
+
+    def base_inside(value, base):
+        steps.append(value)
+        return base
+
+    monkeypatch.setattr(loading, "base_inside", base_inside)
     assert reader.problems_reading(writer) == []
     assert steps == []
 
