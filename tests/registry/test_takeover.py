@@ -183,3 +183,34 @@ def test_a_new_schema_may_refer_to_a_stored_one(odd):
     reference = {"name": "my-shop.click-event", "subject": "name", "version": 1}
     text = json.dumps(record({"name": "of", "type": "my-shop.click-event"}, name="Visit"))
     assert odd.register("visits", text, references=[reference]).body["version"] == 1
+
+
+MAPS_LAST = """syntax = "proto3";
+message A {
+  optional string opt = 9;
+  map<string, int32> m = 5;
+}
+"""
+MAPS_DECLARED = 'syntax="proto3"; message A { map<string,int32> m = 5; optional string opt = 9; }'
+
+
+def test_a_schema_is_found_whose_maps_an_earlier_version_moved(strom_server, topic):
+    """The text is as it was stored; the client still sends the one that it always sent."""
+    servers = strom_server.bootstrap_servers
+    other = MAPS_LAST.replace("message", "\nmessage")  # with the blank line of today's layout
+    records = [
+        stored("earlier", 1, 1, MAPS_LAST, schemaType="PROTOBUF"),
+        stored("today", 1, 2, other, schemaType="PROTOBUF"),
+    ]
+    write(servers, topic, records)
+    with RegistryServer(servers, topic=topic) as server:
+        ask = Asker(server.url)
+        sent = {"schema": MAPS_DECLARED, "schemaType": "PROTOBUF"}
+        assert ask("POST", "/subjects/earlier", sent).body["id"] == 1
+        known = ask("POST", "/subjects/earlier/versions", sent).body
+        assert known == {"id": 1, "version": 1}
+        # As in Confluent's registry, the order of fields makes a schema another one.
+        assert ask("POST", "/subjects/today", sent).error == 40403
+        changed = {**sent, "schema": MAPS_DECLARED.replace("opt =", "other =")}
+        assert ask("POST", "/subjects/earlier", changed).error == 40403
+        ask.close()

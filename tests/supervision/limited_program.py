@@ -1,6 +1,7 @@
 """Functions that a test has called in a child process."""
 
 import os
+import resource
 import signal
 
 from strom.supervision.limited_calls import serve_calls
@@ -19,8 +20,15 @@ def take(size: int) -> int:
     return len(bytearray(size))
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def die(name: str) -> None:
+    number = getattr(signal, name)
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def memory_limits() -> tuple[int, int]:
+    return resource.getrlimit(resource.RLIMIT_AS)
 
 
 def chatter(text: str) -> list[str]:
@@ -35,6 +43,8 @@ if __name__ == "__main__":
             "fail": fail,
             "take": take,
             "die": die,
+            "wait": signal.pause,
+            "memory_limits": memory_limits,
             "chatter": chatter,
             "pid": os.getpid,
             "abort": os.abort,

@@ -1,5 +1,8 @@
 """Calls in child processes: a call that exceeds a limit ends its child, and the next call succeeds."""
 
+import resource
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -52,9 +55,21 @@ def test_a_crash_is_an_exceeded_limit(calls):
         calls.call("abort")
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"])
+def test_a_child_that_was_asked_to_end_has_exceeded_no_limit(calls, name):
+    with pytest.raises(CallFailed, match=f"ended by {name}"):
+        calls.call("die", name)
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGXCPU"])
+def test_a_signal_of_the_call_itself_is_an_exceeded_limit(calls, name):
+    with pytest.raises(LimitExceeded):
+        calls.call("die", name)
+
+
 def test_a_child_that_was_killed_is_replaced(calls):
-    with pytest.raises(CallFailed, match="killed"):
-        calls.call("die")
+    with pytest.raises(CallFailed, match="ended by SIGKILL"):
+        calls.call("die", "SIGKILL")
     psutil.Process(calls.call("pid")).kill()
     calls._idle[0].wait()
     assert calls.call("chatter", "a") == ["a"]
@@ -65,6 +80,35 @@ def test_an_unexpected_error_is_raised_with_its_traceback(calls):
         calls.call("fail")
 
 
-def test_a_module_that_does_not_run_is_reported(monkeypatch):
-    with pytest.raises(CallFailed, match="could not be started"):
+def test_a_module_that_does_not_run_is_reported_and_logged(caplog):
+    with pytest.raises(CallFailed, match="exit code 1"):
         LimitedCalls("strom.no_such_module").call("pid")
+    assert "strom.no_such_module" in caplog.text
+
+
+def test_a_hard_limit_below_that_of_the_calls_is_kept(calls):
+    """Without the right to raise it, and without a right to exceed it."""
+    hard = 300 * MIB
+    pid = calls.call("pid")
+    psutil.Process(pid).rlimit(psutil.RLIMIT_AS, (hard, hard))
+    assert calls.call("memory_limits") == [hard, hard]
+
+
+def test_the_hard_limit_is_not_changed(calls):
+    assert calls.call("memory_limits")[1] == resource.getrlimit(resource.RLIMIT_AS)[1]
+    psutil.Process(calls.call("pid")).rlimit(psutil.RLIMIT_AS, (500 * MIB, 500 * MIB))
+    assert calls.call("memory_limits") == [400 * MIB, 500 * MIB]
+
+
+def test_busy_children_end_at_the_close(calls):
+    with ThreadPoolExecutor(1) as threads:
+        busy = threads.submit(calls.call, "wait")
+        while not calls._busy and not busy.done():
+            time.sleep(0.01)
+        (child,) = calls._busy
+        calls.close()
+        with pytest.raises(CallFailed):
+            busy.result(30)
+    assert not psutil.pid_exists(child.pid)
+    with pytest.raises(CallFailed, match="closed"):
+        calls.call("pid")

@@ -1,12 +1,20 @@
 """Parses a content: resolves its references and parses its text; results are cached."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from strom.registry.formats import InvalidSchema, ParsedSchema, Referenced, parse
 from strom.registry.formats.schema import Reference, SchemaType
 from strom.registry.records import Content
-from strom.registry.refusals import UNAVAILABLE, RestError, invalid_schema, reference_not_found
+from strom.registry.refusals import (
+    INVALID_SCHEMA,
+    UNAVAILABLE,
+    RestError,
+    invalid_schema,
+    reference_not_found,
+)
+from strom.registry.slow_work import Key, results_of
 from strom.registry.subjects import LATEST, Subjects
 from strom.supervision.limited_calls import CallFailed
 
@@ -21,7 +29,10 @@ def parse_content(subjects: Subjects, content: Content, *, lenient: bool = False
 
     Only new schemas are validated strictly: a stored one is what data was written with, valid or not.
     """
-    return parse_resolved(content, resolve_references(subjects, content), lenient=lenient)
+    (found,) = parse_all(subjects, [content], lenient=lenient)
+    if isinstance(found, RestError):
+        raise found
+    return found
 
 
 def parse_new(subjects: Subjects, content: Content) -> ParsedSchema:
@@ -46,10 +57,35 @@ def pin_references(subjects: Subjects, content: Content) -> Content:
     return replace(content, references=references)
 
 
-def parse_resolved(
-    content: Content, references: tuple[Referenced, ...], *, lenient: bool = False
-) -> ParsedSchema:
-    """The parsed schema, if its references are resolved already: this is the slow part."""
+def parse_all(
+    subjects: Subjects, contents: Sequence[Content], *, lenient: bool = False
+) -> list[ParsedSchema | RestError]:
+    """The parsed schemas, or why they are invalid."""
+    resolved: list[tuple[Key, RestError | None]] = []
+    jobs: dict[Key, Callable[[], ParsedSchema | InvalidSchema]] = {}
+    for content in contents:
+        try:
+            references = resolve_references(subjects, content)
+        except RestError as error:
+            resolved.append(((), error))
+            continue
+        key = (content.kind, content.text, references, lenient)
+        jobs[key] = partial(_parse, content, references, lenient=lenient)
+        resolved.append((key, None))
+    found = dict(zip(jobs, results_of(jobs), strict=True))
+    return [error or _or_refusal(found[key]) for key, error in resolved]
+
+
+def _or_refusal(found: ParsedSchema | InvalidSchema) -> ParsedSchema | RestError:
+    if isinstance(found, ParsedSchema):
+        return found
+    return RestError(INVALID_SCHEMA, str(found))
+
+
+def _parse(
+    content: Content, references: tuple[Referenced, ...], *, lenient: bool
+) -> ParsedSchema | InvalidSchema:
+    """The slow part of parsing."""
     try:
         found = _parse_cached(content.kind, content.text, references)
         if lenient and isinstance(found, InvalidSchema):
@@ -59,7 +95,7 @@ def parse_resolved(
             UNAVAILABLE, f"The schema cannot be parsed at present: {error} Retry later."
         ) from error
     if isinstance(found, InvalidSchema):
-        invalid_schema(f"Invalid schema of type {content.kind}, details: {found}")
+        return InvalidSchema(f"Invalid schema of type {content.kind}, details: {found}")
     return found
 
 

@@ -9,6 +9,7 @@ CONTEXT = ":.:"
 """The default context, the only one here."""
 UNAVAILABLE = 503
 """The code of a temporary shortage."""
+INVALID_SCHEMA = 42201
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
@@ -83,7 +84,7 @@ def incompatible(subject: str, reasons: list[str]) -> NoReturn:
 
 
 def invalid_schema(reason: str) -> NoReturn:
-    raise RestError(42201, reason)
+    raise RestError(INVALID_SCHEMA, reason)
 
 
 def reference_not_found(reference: Reference) -> NoReturn:

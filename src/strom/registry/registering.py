@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from strom.registry.compatibility import CompatibilityLevel, check
-from strom.registry.content_parsing import parse_content, parse_new, pin_references, to_stored
+from strom.registry.content_parsing import (
+    parse_all,
+    parse_content,
+    parse_new,
+    pin_references,
+    to_stored,
+)
 from strom.registry.formats import ParsedSchema
+from strom.registry.formats.schema import SchemaType
 from strom.registry.records import (
     Content,
     Entry,
@@ -17,7 +25,6 @@ from strom.registry.records import (
 )
 from strom.registry.refusals import (
     CONTEXT,
-    UNAVAILABLE,
     RestError,
     incompatible,
     invalid_schema,
@@ -25,6 +32,7 @@ from strom.registry.refusals import (
     not_permitted,
     read_only,
 )
+from strom.registry.slow_work import results_of
 from strom.registry.subjects import Subjects
 
 READONLY_MODES = {"READONLY", "READONLY_OVERRIDE"}
@@ -89,10 +97,12 @@ def lookup(
         if one.content == stored:
             return one
     # Another registry may have stored an equal schema with a different text.
-    for one in newest_first:
-        if replace(one.content, text="") == replace(given, text="") and _is_same(
-            parsed, _parsed(subjects, one), normalize=normalize
-        ):
+    similar = [
+        one for one in newest_first if replace(one.content, text="") == replace(given, text="")
+    ]
+    schemas = parse_all(subjects, [one.content for one in similar], lenient=True)
+    for one, schema in zip(similar, schemas, strict=True):
+        if _is_same(parsed, schema, one.content.text, normalize=normalize):
             return one
     return None
 
@@ -105,8 +115,9 @@ def compatibility_problems(
     if level is CompatibilityLevel.NONE:
         return []
     versions, schemas, unparsable = list[int](), list[ParsedSchema](), list[str]()
-    for one in earlier if level.is_transitive else earlier[-1:]:
-        found = _parsed(subjects, one)
+    compared = earlier if level.is_transitive else earlier[-1:]
+    found_all = parse_all(subjects, [one.content for one in compared], lenient=True)
+    for one, found in zip(compared, found_all, strict=True):
         if isinstance(found, RestError):
             # To accept the new version unchecked would break the promise of the level.
             unparsable.append(
@@ -116,7 +127,9 @@ def compatibility_problems(
         else:
             versions.append(one.version)
             schemas.append(found)
-    return unparsable + check(level, parsed, schemas, versions)
+    judge = partial(check, level, parsed, schemas, versions)
+    (problems,) = results_of({(level, parsed, *schemas, *versions): judge})
+    return unparsable + problems
 
 
 def _with_schema(subjects: Subjects, request: SchemaRequest) -> SchemaRequest:
@@ -129,21 +142,27 @@ def _with_schema(subjects: Subjects, request: SchemaRequest) -> SchemaRequest:
     return request._replace(content=content)
 
 
-def _parsed(subjects: Subjects, entry: SchemaVersion) -> ParsedSchema | RestError:
-    """The schema of a stored version, or why it cannot be parsed."""
-    try:
-        return parse_content(subjects, entry.content, lenient=True)
-    except RestError as error:
-        if error.code == UNAVAILABLE:  # it says nothing about the schema
-            raise
-        return error
-
-
-def _is_same(given: ParsedSchema, stored: ParsedSchema | RestError, *, normalize: bool) -> bool:
+def _is_same(
+    given: ParsedSchema, stored: ParsedSchema | RestError, text: str, *, normalize: bool
+) -> bool:
+    """Whether a stored version, which has this text, is the given schema."""
     if isinstance(stored, RestError):
         return False
     return given.canonical == stored.canonical or (
-        normalize and given.normalized == stored.normalized
+        (normalize or _is_reordered(stored, text)) and given.normalized == stored.normalized
+    )
+
+
+def _is_reordered(stored: ParsedSchema, text: str) -> bool:
+    """Whether an earlier strom printed this text: maps behind other fields, and no blank lines.
+
+    So the declared order is lost. Today's layout, like Confluent's, has a blank line after the syntax.
+    """
+    return (
+        stored.kind is SchemaType.PROTOBUF
+        and text.startswith(("syntax = ", "edition = "))
+        and "\n\n" not in text
+        and text != stored.canonical
     )
 
 

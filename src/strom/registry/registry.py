@@ -5,12 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from strom.registry.content_parsing import (
-    parse_content,
-    parse_resolved,
-    pin_references,
-    resolve_references,
-)
+from strom.registry.content_parsing import parse_content
 from strom.registry.formats import ParsedSchema
 from strom.registry.records import (
     Content,
@@ -21,9 +16,10 @@ from strom.registry.records import (
     TopicRecord,
     decode,
 )
-from strom.registry.refusals import RestError
+from strom.registry.refusals import UNAVAILABLE, RestError
 from strom.registry.registering import SchemaRequest, lookup, register
 from strom.registry.schemas_log import TOPIC, SchemasLog
+from strom.registry.slow_work import SlowWork
 from strom.registry.subjects import Subjects
 
 Response = TypeVar("Response")
@@ -54,31 +50,40 @@ class Registry:
         with self._lock:
             yield self._subjects
 
-    def change(self, decide: Callable[[Subjects], StateChange[Response]]) -> Response:
+    def read(self, decide: Callable[[Subjects], Response]) -> Response:
+        """Decide on the state; schemas are parsed and compared without the lock."""
+        return SlowWork().decide(lambda: self._locked(decide))
+
+    def change(
+        self, decide: Callable[[Subjects], StateChange[Response]], work: SlowWork | None = None
+    ) -> Response:
         """Decide on the newest state, and respond when the entries are durable."""
-
-        def decided() -> StateChange[Response]:
-            with self._lock:
-                return decide(self._subjects)
-
-        return self.log.change(decided)
+        return (work or SlowWork()).decide(
+            lambda: self.log.change(lambda: self._locked(decide)),
+        )
 
     def register(self, request: SchemaRequest) -> SchemaVersion:
         """Register a schema as a version of a subject; one that is registered already costs no write."""
-        self.prepare(request.content)
-        with self._lock:
-            known = self._known(request)
+        work = SlowWork()
+        known = self._tried(work, lambda subjects: _known(subjects, request))
         if known is not None:
             return known
-        return self.change(lambda subjects: register(subjects, request))
+        # What the decision needs is computed before it holds the lock on changes.
+        self._tried(work, lambda subjects: register(subjects, request))
+        return self.change(lambda subjects: register(subjects, request), work)
 
-    def prepare(self, content: Content) -> None:
-        """Parse a schema before the lock on changes is held; the result is cached."""
-        with contextlib.suppress(RestError):
-            with self._lock:
-                pinned = pin_references(self._subjects, content)
-                references = resolve_references(self._subjects, pinned)
-            parse_resolved(pinned, references, lenient=True)
+    def _tried(self, work: SlowWork, decide: Callable[[Subjects], Response]) -> Response | None:
+        """A decision on the state so far; None if it is refused: the newest state may allow it."""
+        try:
+            return work.decide(lambda: self._locked(decide))
+        except RestError as error:
+            if error.code == UNAVAILABLE:
+                raise
+            return None
+
+    def _locked(self, decide: Callable[[Subjects], Response]) -> Response:
+        with self._lock:
+            return decide(self._subjects)
 
     def content(self, schema_id: int) -> Content | None:
         """The content of an id, also if another instance has just assigned it."""
@@ -93,18 +98,7 @@ class Registry:
 
     def parse_content(self, content: Content) -> ParsedSchema:
         """The parsed schema of a stored content."""
-        with self._lock:
-            return parse_content(self._subjects, content, lenient=True)
-
-    def _known(self, request: SchemaRequest) -> SchemaVersion | None:
-        if request.id is not None or request.version is not None:
-            return None
-        try:
-            return lookup(self._subjects, request)
-        except (
-            RestError
-        ):  # another instance may know the references: `change` reads the newest state
-            return None
+        return self.read(lambda subjects: parse_content(subjects, content, lenient=True))
 
     def _apply(self, record: TopicRecord) -> None:
         entry = decode(record)
@@ -114,3 +108,9 @@ class Registry:
             self._subjects.apply(entry)
             if isinstance(entry, SchemaTombstone | SubjectCleared):
                 self.rendered.clear()
+
+
+def _known(subjects: Subjects, request: SchemaRequest) -> SchemaVersion | None:
+    if request.id is not None or request.version is not None:
+        return None
+    return lookup(subjects, request)

@@ -8,6 +8,7 @@ are JSON.
 import atexit
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -20,8 +21,11 @@ from typing import Any, Self
 
 from strom.model.errors import StromError
 
-_KILLED = -9
-_CPU_TIME_SIGNAL = 0 if sys.platform == "win32" else signal.SIGPROF
+_CPU_TIME_SIGNALS = {"SIGPROF", "SIGXCPU"}
+_CRASH_SIGNALS = {"SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGTRAP"}
+"""How native code ends its process when memory or the stack is exhausted."""
+
+_log = logging.getLogger(__name__)
 
 
 class LimitExceeded(StromError):
@@ -60,6 +64,8 @@ class LimitedCalls:
         self._limits = limits
         self._free = threading.BoundedSemaphore(processes)
         self._idle: list[subprocess.Popen[bytes]] = []
+        self._busy: set[subprocess.Popen[bytes]] = set()
+        self._is_closed = False
         atexit.register(self.close)
 
     def call(self, function: str, *arguments: Any) -> Any:
@@ -68,10 +74,13 @@ class LimitedCalls:
         request = json.dumps([function, arguments, limits.cpu_s, limits.memory_bytes]).encode()
         with self._free:
             child = self._take()
+            self._busy.add(child)  # before the check, so that `close` ends it or it ends here
             timer = threading.Timer(limits.wall_s, child.kill)
             timer.start()
             try:
-                response = _exchange(child, request)
+                if self._is_closed:
+                    raise CallFailed("The child processes are closed.")
+                response = self._exchange(child, request)
                 if "exceeded" in response:
                     raise LimitExceeded(response["exceeded"])
                 if "failed" in response:
@@ -79,14 +88,19 @@ class LimitedCalls:
             except BaseException:
                 child.kill()
                 _end(child)
+                self._busy.discard(child)
                 raise
             finally:
                 timer.cancel()
             self._idle.append(child)
+            self._busy.discard(child)
         return response["result"]
 
     def close(self) -> None:
-        """End children that are idle."""
+        """End all children; calls in flight fail."""
+        self._is_closed = True
+        for child in list(self._busy):
+            child.kill()
         while self._idle:
             _end(self._idle.pop())
 
@@ -107,24 +121,38 @@ class LimitedCalls:
                 start_new_session=True,  # Ctrl-C reaches only the parent
             )
         except OSError as error:
-            raise CallFailed(f"No child process can be started: {error.strerror}.") from error
+            raise self._failed(f"No child process can be started: {error.strerror}.") from error
+
+    def _exchange(self, child: "subprocess.Popen[bytes]", request: bytes) -> dict[str, Any]:
+        assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018 - pipes
+        with contextlib.suppress(BrokenPipeError):
+            child.stdin.write(request + b"\n")
+            child.stdin.flush()
+        line = child.stdout.readline()
+        if line.endswith(b"\n"):
+            response: dict[str, Any] = json.loads(line)
+            return response
+        code = child.wait()
+        if code >= 0:
+            raise self._failed(f"A child process ended with exit code {code}.")
+        name = _signal_name(-code)
+        if name in _CPU_TIME_SIGNALS:
+            return {"exceeded": "It takes too much CPU time."}
+        if name in _CRASH_SIGNALS:
+            return {"exceeded": "It takes too much memory."}
+        raise self._failed(f"A child process was ended by {name}.")
+
+    def _failed(self, reason: str) -> CallFailed:
+        if not self._is_closed:
+            _log.warning("%s Its module is %s.", reason, self._module)
+        return CallFailed(reason)
 
 
-def _exchange(child: "subprocess.Popen[bytes]", request: bytes) -> dict[str, Any]:
-    assert child.stdin is not None and child.stdout is not None  # noqa: S101, PT018 - pipes
-    with contextlib.suppress(BrokenPipeError):
-        child.stdin.write(request + b"\n")
-        child.stdin.flush()
-    line = child.stdout.readline()
-    if line.endswith(b"\n"):
-        response: dict[str, Any] = json.loads(line)
-        return response
-    code = child.wait()
-    if code == _KILLED or code >= 0:
-        raise CallFailed("A child process was killed, or could not be started.")
-    if code == -_CPU_TIME_SIGNAL:
-        return {"exceeded": "It takes too much CPU time."}
-    return {"exceeded": "It takes too much memory."}
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
@@ -169,7 +197,11 @@ class _Limited:
         if sys.platform != "win32":
             import resource
 
-            resource.setrlimit(resource.RLIMIT_AS, (self._memory_bytes, resource.RLIM_INFINITY))
+            # Only a privileged process may raise a hard limit, as of `ulimit -v`.
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            unlimited = hard == resource.RLIM_INFINITY
+            soft = self._memory_bytes if unlimited else min(self._memory_bytes, hard)
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             # Its signal ends the process inside of native code, too.
             signal.setitimer(signal.ITIMER_PROF, self._cpu_s)

@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.registry.formats import InvalidSchema, Referenced, SchemaType, parse
+from strom.registry.formats.json_schema import combinations, loading
+from strom.registry.formats.json_schema.combinations import _most_pairs
 from tests.registry.formats import json_cases, json_combined_cases
 from tests.registry.formats.json_cases import INT, NUMBER, TEXT, thing
 from tests.registry.formats.json_schemas import instances, versions
@@ -216,3 +218,80 @@ def test_a_stored_document_is_compared_or_called_malformed(document):
         for other in map(json.dumps, STORED):
             with suppress(InvalidSchema):
                 read.problems_reading(parse(SchemaType.JSON, other, lenient=True))
+
+
+def chain(length, title):
+    """References to references, and one object that refers to them all."""
+    names = [f"a{number}" for number in range(length)]
+    links = {name: {"$ref": f"#/definitions/a{n + 1}"} for n, name in enumerate(names)}
+    parts = [{"$ref": f"#/definitions/{name}"} for name in names]
+    definitions = {**links, f"a{length}": TEXT}
+    return schema({"definitions": definitions, "allOf": parts, "title": title})
+
+
+def test_a_comparison_walks_no_chain_of_references_again(monkeypatch):
+    reader, writer = chain(80, "1"), chain(80, "2")
+    steps = []
+
+    def base_inside(value, base):
+        steps.append(value)
+        return base
+
+    monkeypatch.setattr(loading, "base_inside", base_inside)
+    assert reader.problems_reading(writer) == []
+    assert steps == []
+
+
+def test_problems_that_double_with_every_reference_are_too_many():
+    def doubling(kind):
+        levels = {
+            f"a{n}": thing({side: {"$ref": f"#/definitions/a{n + 1}"} for side in "lr"})
+            for n in range(40)
+        }
+        return schema({"definitions": {**levels, "a40": kind}, "$ref": "#/definitions/a0"})
+
+    assert doubling(INT).problems_reading(doubling(TEXT)) == [
+        "The schemas are too large to be compared."
+    ]
+
+
+def test_the_steps_of_a_matching_are_limited():
+    """Every part takes the partner that a later one needs."""
+    size, steps = 60, []
+    fitting = [[*range(number + 1)] for number in range(size)][::-1]
+    assert _most_pairs(fitting, size, lambda: steps.append(1)) == size
+    assert 0 < len(steps) <= size**3
+
+
+def test_many_comparisons_of_large_objects_and_enums_are_too_large(monkeypatch):
+    monkeypatch.setattr("strom.registry.formats.schema.MAX_COMPARISONS", 6000)
+
+    def choices(prefix):
+        objects = [
+            thing({f"{prefix}{n}-{name}": INT for name in range(200)}, required=[f"{prefix}{n}-0"])
+            for n in range(30)
+        ]
+        return schema({"oneOf": [{"enum": [n, *range(1000, 1300)]} for n in range(30)] + objects})
+
+    assert choices("a").problems_reading(choices("b")) == [
+        "The schemas are too large to be compared."
+    ]
+
+
+def test_parts_are_told_apart_once(monkeypatch):
+    def nested(title):
+        parts = [
+            {"allOf": [{"minLength": n}, {"maxLength": m}]} for n in range(9) for m in (50, 60)
+        ]
+        return schema({"oneOf": parts, "title": title})
+
+    reader, writer = nested("1"), nested("2")
+    asked = []
+
+    def identity(value):
+        asked.append(id(value))
+        return json.dumps(value)
+
+    monkeypatch.setattr(combinations, "identity", identity)
+    assert reader.problems_reading(writer) == []
+    assert len(asked) == len(set(asked))

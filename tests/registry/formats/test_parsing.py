@@ -1,5 +1,6 @@
 """Whatever is sent, it is a schema or it is refused in plain words."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from strom.registry.formats import InvalidSchema, Referenced, SchemaType, parse, parsing
 from strom.registry.formats.schema import MAX_CHARACTERS
-from strom.supervision.limited_calls import CallLimits, LimitedCalls
+from strom.supervision.limited_calls import CallLimits, LimitedCalls, LimitExceeded
 
 AVRO_WORDS = (
     *("type", "name", "namespace", "fields", "symbols", "size", "items", "values", "aliases"),
@@ -170,3 +171,24 @@ def test_a_message_above_the_size_that_the_library_supports_is_refused():
     fields = "".join(f"int32 f{n}={n};" for n in range(1, 20_000))
     with pytest.raises(InvalidSchema, match="not supported"):
         parse(SchemaType.PROTOBUF, f'{PROTO}option java_package="x";message A {{{fields}}}')
+
+
+def test_schemas_that_take_long_leave_child_processes_for_short_ones(monkeypatch):
+    libraries = parsing._Libraries()
+    monkeypatch.setattr(parsing, "_libraries", lambda: libraries)
+    with contextlib.ExitStack() as taken:
+        for _ in range(4):  # as many as there are for long ones
+            taken.enter_context(libraries.long._free)
+        assert not libraries.long._free.acquire(blocking=False)
+        assert parse(SchemaType.PROTOBUF, PROTO + "message A {}")
+
+
+def test_a_short_text_that_takes_long_is_parsed_among_the_long_ones(monkeypatch):
+    libraries = parsing._Libraries()
+    monkeypatch.setattr(parsing, "_libraries", lambda: libraries)
+
+    def exceed(*_):
+        raise LimitExceeded("It takes too much CPU time.")
+
+    monkeypatch.setattr(libraries.short, "call", exceed)
+    assert parse(SchemaType.PROTOBUF, PROTO + "message A {}")

@@ -1,5 +1,6 @@
 """Whatever is asked, the registry answers in its own words and goes on."""
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from strom.registry.content_parsing import _parse_cached
 from strom.registry.formats import parsing
+from strom.registry.refusals import RestError
+from strom.registry.slow_work import SlowWork, results_of
 from strom.supervision.limited_calls import CallFailed, LimitExceeded
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
@@ -132,6 +135,84 @@ def test_a_schema_that_takes_long_to_parse_delays_no_other(ask_alone, monkeypatc
         answers = [one.result() for one in waiting]
     assert {answer.error for answer in answers} == {42201}
     assert "too complex" in answers[0].body["message"]
+
+
+def stored_again(ask_alone, *titles):
+    """Versions of the subject `a` that are not parsed yet, as after a restart."""
+    ask_alone("PUT", "/config/a", {"compatibility": "NONE"})
+    for title in titles:
+        text = f'syntax = "proto3"; message {title} {{}}'
+        assert ask_alone.register("a", text, schemaType="PROTOBUF").status == 200
+    ask_alone("PUT", "/config/a", {"compatibility": "FULL_TRANSITIVE"})
+    _parse_cached.cache_clear()
+
+
+PROTO = {"schema": 'syntax = "proto3"; message C {}', "schemaType": "PROTOBUF"}
+NEEDS_STORED = {
+    "serialized": ("GET", "/schemas/ids/1?format=serialized", None),
+    "look-up": ("POST", "/subjects/a", PROTO),
+    "check": ("POST", "/compatibility/subjects/a/versions", PROTO),
+    "registration": ("POST", "/subjects/a/versions", PROTO),
+}
+
+
+class HeavyStored(Heavy):
+    """The given schema is parsed at once, stored ones never."""
+
+    def __init__(self):
+        super().__init__()
+        self._libraries = parsing._libraries()
+
+    def call(self, function, text, *others):
+        if "message C" in text:
+            return self._libraries.call(function, text, *others)
+        return super().call(function, text, *others)
+
+
+@pytest.mark.parametrize("request_of", NEEDS_STORED.values(), ids=NEEDS_STORED)
+def test_a_stored_schema_that_takes_long_to_parse_delays_no_other(
+    ask_alone, monkeypatch, request_of
+):
+    stored_again(ask_alone, "A", "B")
+    heavy = HeavyStored()
+    with ThreadPoolExecutor(1) as threads, monkeypatch.context() as patched:
+        patched.setattr(parsing, "_libraries", lambda: heavy)
+        waiting = threads.submit(ask_alone, *request_of)
+        try:
+            assert heavy.is_called.wait(30)
+            assert ask_alone("GET", "/subjects").body == ["a"]
+            # Neither the state nor the writing of changes is locked.
+            assert ask_alone.register("other", '"int"').status == 200
+            assert not waiting.done()
+        finally:
+            heavy.go_on.set()
+        waiting.result()
+    _parse_cached.cache_clear()
+
+
+@pytest.mark.parametrize("request_of", NEEDS_STORED.values(), ids=NEEDS_STORED)
+def test_a_schema_that_cannot_be_parsed_at_present_is_tried_once(
+    ask_alone, monkeypatch, request_of
+):
+    stored_again(ask_alone, "A", "B")
+    calls = []
+
+    class NoProcess:
+        def call(self, *arguments):
+            calls.append(arguments)
+            raise CallFailed("No child process can be started.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(parsing, "_libraries", NoProcess)
+        assert ask_alone(*request_of).status == 503
+    assert len(calls) == 1
+
+
+def test_a_state_that_changes_all_the_time_is_given_up():
+    work, numbers = SlowWork(), itertools.count()
+    with pytest.raises(RestError) as refused:
+        work.decide(lambda: results_of({next(numbers): lambda: None}))
+    assert refused.value.code == 503
 
 
 class Exhausted:

@@ -1,5 +1,6 @@
 """Parses a schema of any of the languages."""
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,11 @@ from strom.registry.formats.schema import (
     Referenced,
     SchemaType,
 )
-from strom.supervision.limited_calls import LimitedCalls, LimitExceeded
+from strom.supervision.limited_calls import CallLimits, LimitedCalls, LimitExceeded
+
+SHORT_CHARACTERS = 20_000
+SHORT_CPU_S = 1.0
+"""For a short text, including the first import of a library."""
 
 
 def parse(
@@ -22,7 +27,7 @@ def parse(
     `lenient` is for schemas that a registry has stored already: other registries, and earlier versions
     of this one, accept more than the specifications of the languages allow.
     """
-    total = len(text) + sum(len(one.text) for one in references)
+    total = _length(text, references)
     if total > MAX_CHARACTERS:
         raise InvalidSchema(
             f"Schema and references ({total:,} characters) exceed the limit of {MAX_CHARACTERS:,}."
@@ -55,9 +60,25 @@ def _parse(
     return ProtobufSchema.from_parts(_call("parse_protobuf", text, references, lenient))
 
 
-@functools.cache
-def _libraries() -> LimitedCalls:
-    return LimitedCalls("strom.registry.formats.library_calls")
+class _Libraries:
+    """Child processes of two sorts: schemas that take long do not delay the others."""
+
+    def __init__(self) -> None:
+        module = "strom.registry.formats.library_calls"
+        self.short = LimitedCalls(module, CallLimits(cpu_s=SHORT_CPU_S), processes=2)
+        self.long = LimitedCalls(module)
+
+    def call(
+        self, function: str, text: str, references: Sequence[Referenced], lenient: bool
+    ) -> Any:
+        if _length(text, references) <= SHORT_CHARACTERS:
+            # A short text may take long, too.
+            with contextlib.suppress(LimitExceeded):
+                return self.short.call(function, text, references, lenient)
+        return self.long.call(function, text, references, lenient)
+
+
+_libraries = functools.cache(_Libraries)
 
 
 def _call(function: str, text: str, references: Sequence[Referenced], lenient: bool) -> Any:
@@ -68,3 +89,7 @@ def _call(function: str, text: str, references: Sequence[Referenced], lenient: b
     if "invalid" in found:
         raise InvalidSchema(found["invalid"])
     return found["valid"]
+
+
+def _length(text: str, references: Sequence[Referenced]) -> int:
+    return len(text) + sum(len(one.text) for one in references)

@@ -49,9 +49,9 @@ class Budget:
     def __init__(self) -> None:
         self._left = MAX_COMPARISONS
 
-    def spend(self) -> None:
-        """Count one step; raises TooLarge when the budget is exhausted."""
-        self._left -= 1
+    def spend(self, steps: int = 1) -> None:
+        """Count steps; raises TooLarge when the budget is exhausted."""
+        self._left -= steps
         if self._left < 0:
             raise TooLarge
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from strom.http.routing import EncodedRoute
 from strom.registry.content_parsing import parse_new
 from strom.registry.records import SchemaVersion
-from strom.registry.refusals import RestError, version_not_found
+from strom.registry.refusals import INVALID_SCHEMA, RestError, version_not_found
 from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import (
@@ -18,8 +18,6 @@ from strom.registry.rest.exchange import (
     version_of,
 )
 from strom.registry.subjects import LATEST, Subjects
-
-INVALID_SCHEMA = 42201
 
 
 class CompatibilityCalls:
@@ -45,8 +43,7 @@ class CompatibilityCalls:
         return json_response(result | ({"messages": reasons} if verbose else {}))
 
     def _reasons(self, wanted: SchemaRequest, version: int | None, verbose: bool) -> list[str]:
-        self._registry.prepare(wanted.content)
-        with self._registry.reading() as subjects:
+        def reasons(subjects: Subjects) -> list[str]:
             earlier = _earlier(subjects, wanted.subject, version)
             try:
                 parsed = parse_new(subjects, wanted.content)
@@ -55,6 +52,8 @@ class CompatibilityCalls:
                     return [str(error)]
                 raise
             return compatibility_problems(subjects, wanted.subject, parsed, earlier)
+
+        return self._registry.read(reasons)
 
 
 def _earlier(subjects: Subjects, subject: str, version: int | None) -> list[SchemaVersion]:

@@ -29,7 +29,8 @@ ALL_CONTEXTS = ":*:"
 DEFAULT_CONTEXT = ":.:"
 SERIALIZED = "serialized"
 MAX_DIGITS = 10
-_SCHEMA_THREADS = CapacityLimiter(8)
+_SCHEMA_THREADS = CapacityLimiter(16)
+"""More than child processes parse at a time: a schema that takes long occupies a thread, too."""
 Result = TypeVar("Result")
 
 

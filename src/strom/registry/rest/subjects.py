@@ -25,6 +25,7 @@ from strom.registry.rest.exchange import (
     to_json,
     version_of,
 )
+from strom.registry.subjects import Subjects
 
 
 class SubjectCalls:
@@ -101,17 +102,15 @@ class SubjectCalls:
         wanted = schema_request(request, await body_of(request))
         deleted = flag(request, "deleted")
 
-        def found() -> SchemaVersion:
-            self._registry.prepare(wanted.content)
-            with self._registry.reading() as subjects:
-                entry = lookup(subjects, wanted, deleted=deleted)
-                if entry is None:
-                    if not subjects.versions(wanted.subject, deleted=deleted):
-                        subject_not_found(wanted.subject)
-                    schema_not_found()
-                return entry
+        def found(subjects: Subjects) -> SchemaVersion:
+            entry = lookup(subjects, wanted, deleted=deleted)
+            if entry is None:
+                if not subjects.versions(wanted.subject, deleted=deleted):
+                    subject_not_found(wanted.subject)
+                schema_not_found()
+            return entry
 
-        return json_response(to_json(await run_with_schema(found)))
+        return json_response(to_json(await run_with_schema(self._registry.read, found)))
 
     def delete_subject(self, request: Request) -> Response:
         subject, permanent = subject_of(request), flag(request, "permanent")

@@ -1,6 +1,6 @@
 """Compares combined schemas: allOf, anyOf, oneOf."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from strom.registry.formats.json_schema.nodes import Combined, Criterion, SchemaNode, identity
@@ -10,6 +10,10 @@ from strom.registry.formats.schema import Problem
 class Comparer(Protocol):
     def compare(self, reader: SchemaNode, writer: SchemaNode, path: str = "") -> list[Problem]:
         """The problems of a pair of nodes."""
+        ...
+
+    def spend(self, steps: int = 1) -> None:
+        """Count steps; raises TooLarge when the budget is exhausted."""
         ...
 
 
@@ -46,7 +50,7 @@ def combined(comparer: Comparer, reader: Combined, writer: Combined) -> Iterator
         [index for index, mine in enumerate(read) if not comparer.compare(mine, other)]
         for other in wrote
     ]
-    if _most_pairs(fitting, len(read)) < min(len(read), len(wrote)):
+    if _most_pairs(fitting, len(read), comparer.spend) < min(len(read), len(wrote)):
         text = f"not every schema under the writer's {writer.criterion} has a compatible one"
         yield Problem("COMBINED_TYPE_SUBSCHEMAS_CHANGED", "", text)
 
@@ -60,26 +64,33 @@ def _criterion_fits(reader: Combined, writer: Combined) -> bool:
 
 
 def _distinct(node: Combined) -> list[SchemaNode]:
-    """The parts without duplicates."""
+    if node.distinct is not None:
+        return node.distinct
     known: dict[object, SchemaNode] = {}
     for part in node.parts:
         # One schema object may be split into several nodes with the same source: they are distinct.
         own = part.source is not node.source
         known.setdefault(identity(part.source) if own else id(part), part)
-    return list(known.values())
+    node.distinct = list(known.values())
+    return node.distinct
 
 
-def _most_pairs(fitting: Sequence[Sequence[int]], others: int) -> int:
-    """The size of a maximum matching (Kuhn's algorithm)."""
+def _most_pairs(fitting: Sequence[Sequence[int]], others: int, spend: Callable[[], None]) -> int:
+    """The size of a maximum matching (Kuhn's algorithm, which takes cubic time)."""
     partner: list[int | None] = [None] * others
 
     def settle(left: int, asked: set[int]) -> bool:
         for right in fitting[left]:
+            if partner[right] is None:
+                partner[right] = left
+                return True
+        for right in fitting[left]:
+            spend()
             if right in asked:
                 continue
             asked.add(right)
             taken = partner[right]
-            if taken is None or settle(taken, asked):
+            if taken is not None and settle(taken, asked):
                 partner[right] = left
                 return True
         return False

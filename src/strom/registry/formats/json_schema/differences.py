@@ -14,6 +14,8 @@ from strom.registry.formats.json_schema.nodes import SchemaNode, identity
 from strom.registry.formats.schema import Budget, Problem
 
 Pair = tuple[int, int]
+ENTRIES_PER_STEP = 20
+"""Looking at a property is so much cheaper than comparing two schemas."""
 
 
 def problems(reader: nodes.Pointer, writer: nodes.Pointer) -> list[Problem]:
@@ -52,7 +54,7 @@ class Comparison:
 
     def compare(self, reader: SchemaNode, writer: SchemaNode, path: str = "") -> list[Problem]:
         """The problems of a pair of nodes; paths start with `path`."""
-        self._budget.spend()
+        self.spend()
         if isinstance(reader, nodes.Pointer) or isinstance(writer, nodes.Pointer):
             both = _followed(reader), _followed(writer)
             pair = id(both[0]), id(both[1])
@@ -60,14 +62,19 @@ class Comparison:
             found = self._refused.get(pair, [])
         else:
             found = self.examine(reader, writer)
+        self.spend(len(found))  # with every level of references, their number may double
         return [problem._replace(path=_joined(path, problem.path)) for problem in found]
 
     def examine(self, reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
         """The problems of two nodes that are not references."""
         pair = id(reader), id(writer)
         if pair not in self._found:
+            self.spend((_size(reader) + _size(writer)) // ENTRIES_PER_STEP)
             self._found[pair] = list(dict.fromkeys(self._compare(reader, writer)))
         return self._found[pair]
+
+    def spend(self, steps: int = 1) -> None:
+        self._budget.spend(steps)
 
     def _compare(self, reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
         if self._passes_by_a_part(reader, writer):
@@ -124,6 +131,16 @@ def _other_types(reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
             text = f"the writer accepts values of any type, the reader {reader.word} only"
             return [Problem("TYPE_NARROWED", "", text)]
     return []
+
+
+def _size(node: SchemaNode) -> int:
+    """The number of entries that a comparison looks at."""
+    match node:
+        case nodes.Object():
+            return len(node.properties) + len(node.patterns) + len(node.required)
+        case nodes.Enum():
+            return len(node.values)
+    return 0
 
 
 def _followed(node: SchemaNode) -> SchemaNode:

@@ -37,6 +37,7 @@ class Loader:
         self._nothing = nodes.Nothing(source=False)
         self._pointers: list[nodes.Pointer] = []
         self._places: dict[str, SchemaLocation] = {}
+        self._targets: dict[str, SchemaNode] = {}
         self._makers: dict[str, Callable[[Json, str, bool], SchemaNode]] = {
             "string": _string,
             "number": partial(_number, integer=False),
@@ -66,6 +67,12 @@ class Loader:
         return pointer
 
     def _follow(self, uri: str) -> SchemaNode:
+        # Every comparison with a pointer follows it: a chain of references is walked once only.
+        if uri not in self._targets:
+            self._targets[uri] = self._target(uri)
+        return self._targets[uri]
+
+    def _target(self, uri: str) -> SchemaNode:
         for _ in range(MAX_HOPS):
             if uri not in self._places:
                 try:

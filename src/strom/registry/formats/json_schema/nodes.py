@@ -126,6 +126,8 @@ class Combined(SchemaNode):
 
     criterion: Criterion
     parts: list[SchemaNode]
+    distinct: list[SchemaNode] | None = None
+    """The parts without duplicates, once they are known."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
