@@ -12,10 +12,11 @@ from click.testing import CliRunner
 
 from strom.cli.query import query as query_command
 from strom.model.errors import UserError
+from strom.pipelines.serving import http
 from strom.pipelines.serving.cancellation import Cancellation
-from strom.pipelines.serving.formats import encode_table
+from strom.pipelines.serving.formats import SLICE_BYTES, encode_batches, encode_table
 from strom.pipelines.serving.http import ServingServer, listen
-from strom.pipelines.serving.limits import MIB, QueryLimits, ResultFiles, ResultsFull
+from strom.pipelines.serving.limits import BATCH_ROWS, MIB, QueryLimits, ResultFiles, ResultsFull
 from strom.pipelines.serving.queries import QueryEngine, _raising_duckdb_errors
 from tests.pipelines.served import get, served_manifests
 from tests.pipelines.serving.test_cancellation import ENDLESS, requested, until
@@ -66,6 +67,47 @@ def test_rows_are_limited(serve):
 def test_bytes_are_limited(serve):
     served = serve(result_bytes=2 * MIB)
     assert "serving.max_result_mb" in served.refusal("SELECT repeat('x', 500) FROM range(10000)")
+
+
+def test_the_limit_of_bytes_stops_the_encoding_of_a_batch(tmp_path):
+    files = ResultFiles(tmp_path, QueryLimits(result_bytes=4 * MIB))
+    batch = pa.record_batch({"s": ["x" * 100_000] * 500 + ["x" * 5_000_000]})
+    for form in ("json", "csv", "arrow"):
+        sizes = []
+
+        def counted(form=form, sizes=sizes):
+            for piece in encode_batches(batch.schema, [batch], form):
+                sizes.append(len(piece))
+                yield piece
+
+        with pytest.raises(UserError, match=r"serving\.max_result_mb"):
+            files.write(counted())
+        assert max(sizes) < 2 * SLICE_BYTES
+        assert sum(sizes) < 4 * MIB + 2 * SLICE_BYTES
+
+
+def test_a_query_fetches_few_rows_at_a_time(tmp_path):
+    engine = QueryEngine(served_manifests(tmp_path))
+    with contextlib.closing(engine):
+        most = engine.query_within_limits(
+            "SELECT * FROM range(50000)", lambda _, batches: max(one.num_rows for one in batches)
+        )
+    assert most <= BATCH_ROWS < 2048
+
+
+def test_a_query_that_others_leave_no_turn_is_refused_for_now(serve, monkeypatch):
+    monkeypatch.setattr(http, "_QUERIES", 1)
+    monkeypatch.setattr(http, "_WAIT_S", 0.05)
+    served = serve()
+    client = requested(served.address, "/query", ENDLESS)
+    until(lambda: served.engine.running == 1)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(served.address, "/query", sql="SELECT 1 AS n")
+    with caught.value as response:
+        assert (response.code, response.headers["Retry-After"]) == (503, "1")
+    client.close()
+    until(lambda: served.engine.running == 0)
+    assert json.loads(get(served.address, "/query", sql="SELECT 1 AS n")) == [{"n": 1}]
 
 
 def test_time_is_limited(serve):
