@@ -44,7 +44,7 @@ class SmallApp:
             self.disconnects += 1
             raise
         if path == "/object":
-            parse_json_object(body)
+            await parse_json_object(body)
         found = {"path": path, "size": len(body), "user": getattr(scope["user"], "name", None)}
         await respond(send, 200, json.dumps(found).encode())
 

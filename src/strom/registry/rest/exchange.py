@@ -93,7 +93,7 @@ def prefix_of(request: Request) -> str:
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    return parse_json_object(await read_body(request.receive))
+    return await parse_json_object(await read_body(request.receive))
 
 
 async def run_with_schema(work: Callable[..., Result], *arguments: Any) -> Result:

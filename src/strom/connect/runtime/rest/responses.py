@@ -63,7 +63,7 @@ def make_route(
 
     async def endpoint(request: Request) -> Response:
         body = await read_body(request.receive)
-        call = Call(commands, request, parse_json(body) if body else None)
+        call = Call(commands, request, await parse_json(body) if body else None)
         found = await run_in_threadpool(handler, call)
         if isinstance(found, Response):
             return found
