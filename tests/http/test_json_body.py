@@ -1,20 +1,14 @@
 """JSON bodies: strict, and limited in the number of their values."""
 
-import asyncio
 import json
-import threading
 
 import pytest
 
 from strom.http import json_body
 from strom.http.errors import HttpError
-from strom.http.json_body import FEW_VALUES, MAX_VALUES, SMALL_BYTES
+from strom.http.json_body import FEW_VALUES, MAX_VALUES, parse_json
 
 MANY = b"[" + b'{"a": [1.5, "\\ud83d\\ude00"]}, ' * FEW_VALUES + b"[]]"
-
-
-def parse_json(body):
-    return asyncio.run(json_body.parse_json(body))
 
 
 REFUSED = {
@@ -66,15 +60,3 @@ def test_many_values_are_parsed_by_a_parser_that_lets_other_threads_run():
     assert not json_body._has_few_values(MANY)
     decoder = json_body._YieldingDecoder()
     assert decoder.scan_once.__module__ == "json.scanner"  # Python's, not the one in C
-
-
-def test_a_large_body_is_parsed_outside_of_the_event_loop(monkeypatch):
-    seen = []
-
-    def parse(body):
-        seen.append(threading.current_thread() is threading.main_thread())
-
-    monkeypatch.setattr(json_body, "_parse", parse)
-    parse_json(b" " * SMALL_BYTES)
-    parse_json(b" " * (SMALL_BYTES + 1))
-    assert seen == [True, False]

@@ -153,7 +153,7 @@ class ClientTelemetry:
         self._pushes += 1
         instance.is_terminating = is_terminating
         if not subscription.metrics:
-            # Kafka accepts it too, because the id is right. But nobody has asked for these values.
+            # Kafka accepts it too, because the id is right. But no subscription asks for these values.
             self._not_kept += len(found)
             found = []
         series = [(one.name, _text(one), one.value) for one in found if isfinite(one.value)]

@@ -1,11 +1,9 @@
 """Bodies of requests, parsed as strict JSON."""
 
-import asyncio
 import contextlib
 import json
 import json.scanner
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn, TypeAlias
 
 from strom.http.errors import ClientDisconnected, HttpError
@@ -15,13 +13,8 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 MAX_VALUES = 1_000_000
 """The limit on values in a JSON body: that many take some 100 MB."""
-SMALL_BYTES = 64 * 1024
-"""Bodies up to this size are parsed on the event loop, which takes a few milliseconds at most."""
 FEW_VALUES = 30_000
 """Up to this number of values, Python's parser in C takes a few milliseconds."""
-
-_PARSER = ThreadPoolExecutor(1, "json body")
-"""One thread: several would keep the event loop waiting for the GIL several times as long."""
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -79,16 +72,10 @@ class _YieldingDecoder(json.JSONDecoder):
         self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
 
-async def parse_json(body: bytes) -> Any:
-    """Parse a body; HttpError with status 400 if it is not JSON. A large one is parsed in a thread."""
-    if len(body) <= SMALL_BYTES:
-        return _parse(body)
-    return await asyncio.get_running_loop().run_in_executor(_PARSER, _parse, body)
+def parse_json(body: bytes) -> Any:
+    """Parse a body; HttpError with status 400 if it is not JSON in UTF-8 (RFC 8259, section 8.1).
 
-
-def _parse(body: bytes) -> Any:
-    """Parse UTF-8 only (RFC 8259, section 8.1); Python would detect UTF-16 and UTF-32.
-
+    Given bytes, Python would detect UTF-16 and UTF-32.
     Python's parser accepts NaN and lone surrogates. Neither can be written as JSON or UTF-8, so they
     would fail later as an internal error.
     """
@@ -104,14 +91,6 @@ def _parse(body: bytes) -> Any:
     except ValueError as error:
         reason = "not UTF-8" if isinstance(error, UnicodeError) else error
         raise HttpError(400, f"The body is not valid JSON: {reason}.") from None
-    return value
-
-
-async def parse_json_object(body: bytes) -> dict[str, Any]:
-    """Parse a body; HttpError with status 400 if it is not a JSON object."""
-    value = await parse_json(body)
-    if not isinstance(value, dict):
-        raise HttpError(400, "The body is not a JSON object.")
     return value
 
 

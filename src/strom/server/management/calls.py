@@ -15,7 +15,7 @@ from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.broker.queues.message_properties import make_message
 from strom.http.errors import HttpError
-from strom.http.json_body import parse_json_object
+from strom.http.json_thread import load_json_object
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.definitions import (
     EXCHANGE,
@@ -122,7 +122,7 @@ class ManagementRequest:
 
     async def json(self) -> dict[str, Any]:
         """Return the body; HttpError if it is not a JSON object."""
-        return await parse_json_object(self.body or b"{}")
+        return await load_json_object(self.body or b"{}")
 
 
 class ManagementCalls:
