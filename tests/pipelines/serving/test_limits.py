@@ -73,7 +73,7 @@ def test_the_limit_of_bytes_stops_the_encoding_of_a_batch(tmp_path):
     files = ResultFiles(tmp_path, QueryLimits(result_bytes=4 * MIB))
     batch = pa.record_batch({"s": ["x" * 100_000] * 500 + ["x" * 5_000_000]})
     for form in ("json", "csv", "arrow"):
-        sizes = []
+        sizes: list[int] = []
 
         def counted(form=form, sizes=sizes):
             for piece in encode_batches(batch.schema, [batch], form):
@@ -158,7 +158,7 @@ class FailingReader:
 def test_a_file_removed_after_the_first_rows_starts_the_query_again(tmp_path):
     engine = QueryEngine(served_manifests(tmp_path))
     readers = [FailingReader("IO Error: No such file"), FailingReader(None)]
-    took = []
+    took: list[list[dict[str, int]]] = []
 
     def execute(found):
         took.append([])
