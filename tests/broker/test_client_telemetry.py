@@ -6,6 +6,8 @@ from strom.broker.client_telemetry import (
     EXPIRY_INTERVALS,
     MAX_CLIENTS,
     MAX_SERIES,
+    MAX_SERIES_ATTRIBUTES,
+    MAX_SERIES_CHARACTERS,
     SHORTEST_EXPIRY_MS,
     ClientTelemetry,
     TelemetryClient,
@@ -116,6 +118,30 @@ def test_series_of_one_client_and_of_all_are_bounded():
     assert world.telemetry.counts().dropped == 60
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {f"k{number}": "v" for number in range(MAX_SERIES_ATTRIBUTES + 1)},
+        {f"k{number}": "v" * 199 for number in range(MAX_SERIES_CHARACTERS // 200 + 1)},
+    ],
+)
+def test_a_series_with_too_many_attributes_is_dropped_and_counted(world, attributes):
+    data = metrics_data(metric("a", point(1, **attributes), point(2, topic="t")))
+    world.push(client(), world.subscribe(client()), data)
+    assert world.series() == {("app", "a{topic=t}"): 2.0}
+    assert world.telemetry.counts().dropped == 1
+
+
+def test_no_value_of_an_attribute_looks_like_another_attribute(world):
+    data = metrics_data(metric("m", point(1, a="1,b=2"), point(2, a="1", b="2"), point(3, a="\\,")))
+    world.push(client(), world.subscribe(client()), data)
+    assert world.series() == {
+        ("app", r"m{a=1\,b\=2}"): 1.0,
+        ("app", "m{a=1,b=2}"): 2.0,
+        ("app", r"m{a=\\\,}"): 3.0,
+    }
+
+
 def test_clients_are_bounded_and_an_evicted_one_goes_on(world):
     subscription = world.subscribe(client(0))
     for number in range(1, MAX_CLIENTS + 1):
@@ -146,7 +172,11 @@ def test_clients_match_by_all_their_attributes(world):
 
 def test_a_client_that_nothing_matches_pushes_nothing():
     world = World()
-    assert world.subscribe(client()).metrics == []
+    subscription = world.subscribe(client())
+    assert subscription.metrics == []
+    world.push(client(), subscription, metrics_data(metric("a", point(1))))
+    assert world.series() == {}
+    assert world.telemetry.counts().dropped == 1
 
 
 def test_a_changed_subscription_is_unknown_until_the_client_asks_again(world):

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from strom.http.application import HttpApplication, respond
 from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
-from strom.http.json_body import parse_json_object, read_body
+from strom.http.json_body import read_body
+from strom.http.json_thread import load_json_object
 from strom.http.server import HttpListener, HttpServer, HttpThread
 from strom.model.http_settings import HttpLimits
 
@@ -44,7 +45,7 @@ class SmallApp:
             self.disconnects += 1
             raise
         if path == "/object":
-            parse_json_object(body)
+            await load_json_object(body)
         found = {"path": path, "size": len(body), "user": getattr(scope["user"], "name", None)}
         await respond(send, 200, json.dumps(found).encode())
 

@@ -2,9 +2,11 @@
 
 import json
 
+import h11
 import pytest
 
 from strom.connect.runtime.rest.responses import make_error_format
+from strom.http.protocol import StrictConnection
 from strom.model.http_settings import HttpLimits
 from strom.pipelines.serving.http import ERRORS as SERVING
 from strom.registry.rest.exchange import ERRORS as REGISTRY
@@ -196,3 +198,13 @@ def test_an_internal_error_is_logged_and_not_shown(interface, caplog):
     assert (status, body.keys()) == (500, interface.keys)
     assert "hunter2" not in json.dumps(body)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_body_with_a_length_may_come_in_any_number_of_segments():
+    connection = StrictConnection(HttpLimits())
+    connection.receive_data(POST + b"Content-Length: 2000\r\n\r\n")
+    assert isinstance(connection.next_event(), h11.Request)
+    for _ in range(2000):
+        connection.receive_data(b"x")
+        assert connection.next_event().data == b"x"
+    assert isinstance(connection.next_event(), h11.EndOfMessage)

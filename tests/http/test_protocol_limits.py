@@ -108,17 +108,34 @@ def test_a_client_that_does_not_read_its_response_is_disconnected():
         until(lambda: server.connections == 0)
 
 
-def test_connections_above_the_limit_are_closed_until_others_end():
+def test_connections_above_the_limit_are_closed_while_others_have_requests_in_flight():
     with running(limits=HttpLimits(connections=1)) as server:
         with server.connect() as first:
-            first.sendall(GET)
-            assert read_one(first)[0] == 200
+            first.sendall(b"GET /wait HTTP/1.1\r\n" + HOST + b"\r\n")
+            until(server.app.waiting.is_set)
             with server.connect() as second:
                 assert read_to_end(second) == b""
-            first.sendall(GET)
+            server.call(server.app.go_on.set)
             assert read_one(first)[0] == 200
         until(lambda: server.connections == 0)
         check_served(server)
+
+
+def test_the_connection_that_has_been_idle_longest_makes_room_for_another_client():
+    with running(limits=HttpLimits(connections=3)) as server, contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(server.connect()) for _ in range(3)]
+        for one in (*clients, clients[0]):
+            one.sendall(GET)
+            assert read_one(one)[0] == 200
+        # The client may have its response before the server has noted that it is complete.
+        until(lambda: all(one._is_idle() for one in server.server._state.connections))
+        new = opened.enter_context(server.connect())
+        new.sendall(GET)
+        assert read_one(new)[0] == 200
+        assert read_to_end(clients[1]) == b""
+        for one in (clients[0], clients[2], new):
+            one.sendall(GET)
+            assert read_one(one)[0] == 200
 
 
 def test_half_sent_heads_make_room_for_other_clients():

@@ -10,6 +10,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from strom.metrics.exposition import (
+    LABEL_CHARACTERS_PER_SLICE,
     SAMPLES_PER_SLICE,
     STEPS_PER_SLICE,
     MetricsRegistry,
@@ -116,6 +117,17 @@ def test_ten_thousand_topics_are_read_and_rendered_in_many_slices_and_bounded_se
     assert found["strom_log_partitions",] == 10_000
     lines = len(body.splitlines())
     assert slices >= 10_000 // STEPS_PER_SLICE + lines // (2 * SAMPLES_PER_SLICE)
+
+
+def test_long_labels_end_a_slice_sooner():
+    label = "\n" * 5_000
+    table = MetricTable(("label",), (gauge("open", "Open."), gauge("closed", "Closed.")))
+    rows = [(f"{label}{number}", 1, 2) for number in range(50)]
+    metrics = MetricsRegistry([TableCollector({table: lambda: rows})])
+    slices = sum(1 for _ in metrics.slices())
+    assert slices > 2 * 50 * len(label) // LABEL_CHARACTERS_PER_SLICE
+    found = samples(metrics.render()[0].decode())
+    assert sum(key[0] == "open" for key in found) == 50
 
 
 def test_other_work_runs_between_the_slices_of_a_scrape():

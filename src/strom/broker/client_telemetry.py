@@ -27,6 +27,9 @@ MAX_CLIENTS = 1000
 MAX_SERIES = 100
 """The limit of series of one client that are kept."""
 MAX_ATTRIBUTE_CHARACTERS = 200
+MAX_SERIES_ATTRIBUTES = 20
+MAX_SERIES_CHARACTERS = 1000
+"""The limits of the attributes of one series, together. Clients of Kafka have a handful of short ones."""
 EXPIRY_INTERVALS = 3
 SHORTEST_EXPIRY_MS = 5 * MINUTE_MS
 """The values of a client are dropped after so many intervals and so much time without a push.
@@ -149,7 +152,13 @@ class ClientTelemetry:
             raise
         self._pushes += 1
         instance.is_terminating = is_terminating
-        values = {(one.name, _text(one)): one.value for one in found if isfinite(one.value)}
+        if not subscription.metrics:
+            # Kafka accepts it too, because the id is right. But no subscription asks for these values.
+            self._not_kept += len(found)
+            found = []
+        series = [(one.name, _text(one), one.value) for one in found if isfinite(one.value)]
+        values = {(name, text): value for name, text, value in series if text is not None}
+        self._not_kept += sum(text is None for _, text, _ in series)
         self._not_kept += max(0, len(values) - MAX_SERIES)
         instance.client_id = client.client_id[:MAX_ATTRIBUTE_CHARACTERS]
         instance.values = dict(islice(values.items(), MAX_SERIES))
@@ -241,5 +250,14 @@ def _matches(matcher: _Matcher, attributes: Mapping[str, str]) -> bool:
     )
 
 
-def _text(metric: ClientMetric) -> str:
-    return ",".join(f"{name}={value}" for name, value in metric.attributes)
+def _text(metric: ClientMetric) -> str | None:
+    """The attributes as one label; None if they exceed a limit."""
+    if len(metric.attributes) > MAX_SERIES_ATTRIBUTES:
+        return None
+    text = ",".join(f"{_escaped(name)}={_escaped(value)}" for name, value in metric.attributes)
+    return text if len(text) <= MAX_SERIES_CHARACTERS else None
+
+
+def _escaped(text: str) -> str:
+    """So that no value looks like another attribute."""
+    return text.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")

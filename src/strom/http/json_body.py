@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import json.scanner
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any, NoReturn, TypeAlias
 
@@ -11,7 +12,9 @@ from strom.model.http_settings import HttpLimits
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 MAX_VALUES = 1_000_000
-"""The limit on values in a JSON body: that many take a tenth of a second and 100 MB."""
+"""The limit on values in a JSON body: that many take some 100 MB."""
+FEW_VALUES = 30_000
+"""Up to this number of values, Python's parser in C takes a few milliseconds."""
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -61,18 +64,28 @@ class BodyMemory:
             self._held -= held
 
 
-def parse_json(body: bytes) -> Any:
-    """Parse a body; HttpError with status 400 if it is not JSON.
+class _YieldingDecoder(json.JSONDecoder):
+    """Parses in Python, so that other threads run meanwhile: the parser in C never releases the GIL."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse a body; HttpError with status 400 if it is not JSON in UTF-8 (RFC 8259, section 8.1).
+
+    Given bytes, Python would detect UTF-16 and UTF-32.
     Python's parser accepts NaN and lone surrogates. Neither can be written as JSON or UTF-8, so they
     would fail later as an internal error.
     """
-    if len(body) > MAX_VALUES:
-        _check_values(body)
+    has_few = len(body) <= FEW_VALUES or _has_few_values(body)
+    decoder = json.JSONDecoder if has_few else _YieldingDecoder
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = json.loads(body.decode(), cls=decoder, parse_constant=_refuse_constant)
         if b"\\ud" in body or b"\\uD" in body:
-            json.dumps(value, ensure_ascii=False).encode()
+            for piece in json.JSONEncoder(ensure_ascii=False).iterencode(value):
+                piece.encode()
     except RecursionError:
         raise HttpError(400, "The body is nested too deeply.") from None
     except ValueError as error:
@@ -81,22 +94,19 @@ def parse_json(body: bytes) -> Any:
     return value
 
 
-def parse_json_object(body: bytes) -> dict[str, Any]:
-    """Parse a body; HttpError with status 400 if it is not a JSON object."""
-    value = parse_json(body)
-    if not isinstance(value, dict):
-        raise HttpError(400, "The body is not a JSON object.")
-    return value
+def _has_few_values(body: bytes) -> bool:
+    """Whether the body has at most FEW_VALUES; HttpError with status 413 above MAX_VALUES.
 
-
-def _check_values(body: bytes) -> None:
-    """Limit the number of values: 16 MiB of `[],[],…` would become 400 MiB of Python objects."""
-    if _separators(body) <= MAX_VALUES:
-        return
+    16 MiB of `[],[],…` would become 400 MiB of Python objects.
+    """
+    if _separators(body) <= FEW_VALUES:
+        return True
     # Those inside strings count for nothing. Without escapes, every second quote ends a string.
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if sum(map(_separators, unescaped.split(b'"')[::2])) > MAX_VALUES:
+    values = sum(map(_separators, unescaped.split(b'"')[::2]))
+    if values > MAX_VALUES:
         raise HttpError(413, f"The body has more than {MAX_VALUES} JSON values.")
+    return values <= FEW_VALUES
 
 
 def _separators(text: bytes) -> int:

@@ -64,6 +64,7 @@ class StrictConnection(h11.Connection):
         self._limits = limits
         self._body_bytes = 0
         self._chunks = 0
+        self._is_chunked = False
 
     def next_event(self) -> Any:
         """Return the next event; RemoteProtocolError holds the status for the client as a hint."""
@@ -76,7 +77,7 @@ class StrictConnection(h11.Connection):
         elif isinstance(event, h11.Data):
             self._body_bytes += len(event.data)
             self._check_body_size(self._body_bytes)
-            self._chunks += 1
+            self._chunks += self._is_chunked
             if self._chunks > _FEW_CHUNKS + self._body_bytes // _CHUNK_BYTES:
                 raise RefusedRequest(f"Chunks have less than {_CHUNK_BYTES} bytes on average.")
         return event
@@ -119,6 +120,8 @@ class StrictConnection(h11.Connection):
             raise RefusedRequest("Content-Length and Transfer-Encoding exclude each other.")
         if encoding is not None and request.http_version == b"1.0":
             raise RefusedRequest("HTTP/1.0 has no Transfer-Encoding.")
+        # Otherwise h11's Data events are what TCP delivers, which is not up to the client alone.
+        self._is_chunked = encoding is not None
         self._check_body_size(int(length or 0))  # h11 admits at most 20 digits
 
     def _check_body_size(self, size: int) -> None:
@@ -167,10 +170,11 @@ class LimitedHttpProtocol(H11Protocol):
         self._watch("idle", self._limits.idle_s)
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more; a client that has not sent its request makes room."""
+        """Whether there is room for one more; a client without a request in flight makes room."""
         if len(self.connections) <= self._limits.connections:
             return True
-        waiting = [one for one in cast("set[Self]", self.connections) if one._is_incomplete()]
+        others = cast("set[Self]", self.connections) - {self}
+        waiting = [one for one in others if one._is_idle()]
         if not waiting:
             return False
         oldest = min(waiting, key=lambda one: one._reading_since)
@@ -178,9 +182,16 @@ class LimitedHttpProtocol(H11Protocol):
         oldest.transport.abort()
         return True
 
-    def _is_incomplete(self) -> bool:
-        """Whether a head is incomplete, or the first one has not begun."""
-        return self._reading is not None and self._reading[0] in ("idle", "head")
+    def _is_idle(self) -> bool:
+        """Whether no request is in flight: a head is incomplete, or none has begun since the last one.
+
+        A client must expect that at any time (RFC 9112, section 9.5).
+        """
+        if self.transport.is_closing() or self._is_lingering or self._is_responding():
+            return False
+        if self._reading is not None:
+            return self._reading[0] in ("idle", "head")
+        return self.transport.get_write_buffer_size() == 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._slots is not None:
@@ -199,6 +210,7 @@ class LimitedHttpProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._reading_since = self.loop.time()
         self._watch_reading()
 
     def send_400_response(self, msg: str) -> None:

@@ -39,6 +39,8 @@ STEPS_PER_SLICE = 200
 """Steps of collectors per turn of the event loop: about half a millisecond."""
 SAMPLES_PER_SLICE = 100
 """Lines of output per turn of the event loop: about half a millisecond, too."""
+LABEL_CHARACTERS_PER_SLICE = 20_000
+"""Labels of more characters end a slice sooner: escaping them takes long."""
 
 Rendered: TypeAlias = tuple[bytes, str]
 """A body and its content type."""
@@ -132,9 +134,22 @@ def _encoded(
     yield head
     wide = len(rows[0][1][at].buckets) + 2 if rows and metric.kind == "histogram" else 1  # type: ignore[union-attr]
     size = max(1, SAMPLES_PER_SLICE // wide)
-    for start in range(0, len(rows), size):
-        family = _family(table, metric, at, rows[start : start + size])
+    for some in _chunks(rows, size, LABEL_CHARACTERS_PER_SLICE // wide):
+        family = _family(table, metric, at, some)
         yield encode(_Family([family])).removesuffix(_END)[len(head) :]
+
+
+def _chunks(rows: Sequence[MetricRow], most: int, characters: int) -> Iterator[Sequence[MetricRow]]:
+    """The rows in chunks of at most so many, and about so many characters of labels."""
+    start = held = 0
+    for at, (labels, _) in enumerate(rows):
+        size = sum(map(len, labels))
+        if at > start and (at - start == most or held + size > characters):
+            yield rows[start:at]
+            start, held = at, 0
+        held += size
+    if start < len(rows):
+        yield rows[start:]
 
 
 def _family(

@@ -23,7 +23,7 @@ TELEMETRY = MetricTable(
         counter("strom_client_telemetry_pushes_refused", "Pushes that got an error."),
         counter(
             "strom_client_telemetry_series_dropped",
-            "Numbers of pushes that exceeded the limit of one client.",
+            "Numbers of pushes that exceeded a limit or that no subscription asks for.",
         ),
     ),
 )

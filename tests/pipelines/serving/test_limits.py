@@ -1,5 +1,6 @@
 """Limits of queries: one that exceeds a limit ends with the reason, and the next one is served."""
 
+import contextlib
 import io
 import json
 import time
@@ -11,10 +12,12 @@ from click.testing import CliRunner
 
 from strom.cli.query import query as query_command
 from strom.model.errors import UserError
-from strom.pipelines.serving.formats import encode_table
+from strom.pipelines.serving import http
+from strom.pipelines.serving.cancellation import Cancellation
+from strom.pipelines.serving.formats import SLICE_BYTES, encode_batches, encode_table
 from strom.pipelines.serving.http import ServingServer, listen
-from strom.pipelines.serving.limits import MIB, QueryLimits, ResultFiles, ResultsFull
-from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.serving.limits import BATCH_ROWS, MIB, QueryLimits, ResultFiles, ResultsFull
+from strom.pipelines.serving.queries import QueryEngine, _raising_duckdb_errors
 from tests.pipelines.served import get, served_manifests
 from tests.pipelines.serving.test_cancellation import ENDLESS, requested, until
 
@@ -66,6 +69,47 @@ def test_bytes_are_limited(serve):
     assert "serving.max_result_mb" in served.refusal("SELECT repeat('x', 500) FROM range(10000)")
 
 
+def test_the_limit_of_bytes_stops_the_encoding_of_a_batch(tmp_path):
+    files = ResultFiles(tmp_path, QueryLimits(result_bytes=4 * MIB))
+    batch = pa.record_batch({"s": ["x" * 100_000] * 500 + ["x" * 5_000_000]})
+    for form in ("json", "csv", "arrow"):
+        sizes: list[int] = []
+
+        def counted(form=form, sizes=sizes):
+            for piece in encode_batches(batch.schema, [batch], form):
+                sizes.append(len(piece))
+                yield piece
+
+        with pytest.raises(UserError, match=r"serving\.max_result_mb"):
+            files.write(counted())
+        assert max(sizes) < 2 * SLICE_BYTES
+        assert sum(sizes) < 4 * MIB + 2 * SLICE_BYTES
+
+
+def test_a_query_fetches_few_rows_at_a_time(tmp_path):
+    engine = QueryEngine(served_manifests(tmp_path))
+    with contextlib.closing(engine):
+        most = engine.query_within_limits(
+            "SELECT * FROM range(50000)", lambda _, batches: max(one.num_rows for one in batches)
+        )
+    assert most <= BATCH_ROWS < 2048
+
+
+def test_a_query_that_others_leave_no_turn_is_refused_for_now(serve, monkeypatch):
+    monkeypatch.setattr(http, "_QUERIES", 1)
+    monkeypatch.setattr(http, "_WAIT_S", 0.05)
+    served = serve()
+    client = requested(served.address, "/query", ENDLESS)
+    until(lambda: served.engine.running == 1)
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(served.address, "/query", sql="SELECT 1 AS n")
+    with caught.value as response:
+        assert (response.code, response.headers["Retry-After"]) == (503, "1")
+    client.close()
+    until(lambda: served.engine.running == 0)
+    assert json.loads(get(served.address, "/query", sql="SELECT 1 AS n")) == [{"n": 1}]
+
+
 def test_time_is_limited(serve):
     served = serve(seconds=0.2)
     assert "longer than 0.2 seconds" in served.refusal(ENDLESS)
@@ -77,6 +121,74 @@ def test_memory_and_its_spill_are_limited(serve):
     error = served.refusal("SELECT len(list(md5(i::VARCHAR))) FROM range(2000000) AS r(i)")
     assert "20 MiB of memory and 2 MiB of disk" in error
     assert "serving.max_spill_mb" in error
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("error('boom')", "boom"),
+        ("CAST('x' || i AS INT)", "Could not convert string 'x150000' to INT32"),
+        ("9223372036854775807::BIGINT + i", "Overflow in addition"),
+    ],
+)
+def test_an_error_after_the_first_rows_is_reported(serve, value, reason):
+    sql = f"SELECT CASE WHEN i = 150000 THEN {value} END FROM range(200000) AS r(i)"
+    assert reason in serve(rows=10**6).refusal(sql)
+
+
+def test_time_is_limited_after_the_first_rows(serve):
+    sql = f"SELECT i FROM range({10**12}) AS r(i) WHERE i < 50000 OR i % 100000007 = 0"
+    assert "longer than 0.5 seconds" in serve(seconds=0.5).refusal(sql)
+
+
+class FailingReader:
+    """Stands in for Arrow's reader, which reports every error of DuckDB as an OSError."""
+
+    schema = pa.schema([("n", pa.int64())])
+
+    def __init__(self, message):
+        self.message = message
+
+    def __iter__(self):
+        yield pa.record_batch([[1]], schema=self.schema)
+        if self.message:
+            raise OSError(self.message)
+
+
+def test_a_file_removed_after_the_first_rows_starts_the_query_again(tmp_path):
+    engine = QueryEngine(served_manifests(tmp_path))
+    readers = [FailingReader("IO Error: No such file"), FailingReader(None)]
+    took: list[list[dict[str, int]]] = []
+
+    def execute(found):
+        took.append([])
+        for batch in _raising_duckdb_errors(readers.pop(0)):
+            took[-1] += batch.to_pylist()
+        return took[-1]
+
+    with contextlib.closing(engine):
+        assert engine._execute("SELECT 1", (), Cancellation(), execute) == [{"n": 1}]
+    assert len(took) == 2
+
+
+def test_out_of_memory_after_the_first_rows_names_the_limit(tmp_path):
+    engine = QueryEngine(served_manifests(tmp_path))
+    reader = FailingReader("Out of Memory Error: failed to allocate")
+    with contextlib.closing(engine), pytest.raises(UserError, match=r"serving\.memory_mb"):
+        engine._execute(
+            "SELECT 1", (), Cancellation(), lambda _: list(_raising_duckdb_errors(reader))
+        )
+
+
+def test_a_full_disk_below_a_result_is_no_mistake_of_the_query(tmp_path):
+    engine = QueryEngine(served_manifests(tmp_path))
+
+    def write(schema, batches):
+        next(batches)
+        raise OSError(28, "No space left on device")
+
+    with contextlib.closing(engine), pytest.raises(OSError, match="No space left"):
+        engine.query_within_limits("SELECT 1", write)
 
 
 def test_what_exceeds_the_memory_goes_to_the_data_folder(tmp_path):

@@ -62,6 +62,10 @@ def content_type(url, path, accept):
         connection.close()
 
 
+def test_a_health_check_may_accept_any_type(strom_registry):
+    assert content_type(strom_registry.url, "/health", "text/plain") == (200, V1)
+
+
 def test_what_is_not_accepted_has_406(strom_registry):
     for path in ("/subjects", "/schemas/ids/1"):
         status, body = send(strom_registry.url, path=path, Accept="text/html")

@@ -18,6 +18,8 @@ MEDIA_TYPES = {
     "csv": "text/csv",
     "arrow": "application/vnd.apache.arrow.stream",
 }
+SLICE_BYTES = 1024 * 1024
+"""How much of a batch is encoded at a time: as Python's objects and text, it takes several times that."""
 _CALENDAR_US = 146_097 * 86_400_000_000
 _YEAR_2000_US = 946_684_800_000_000
 
@@ -30,7 +32,11 @@ def encode_table(table: "pa.Table", form: str) -> bytes:
 def encode_batches(
     schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", form: str
 ) -> Iterator[bytes]:
-    """Rows in one of the formats of MEDIA_TYPES, in pieces of a batch each."""
+    """Rows in one of the formats of MEDIA_TYPES, in pieces of a slice each.
+
+    So a caller that limits the result stops after a slice too many, however large the batch is.
+    """
+    batches = _slices(batches)
     if form == "arrow":
         yield from _arrow(schema, batches)
         return
@@ -48,6 +54,19 @@ def encode_batches(
             yield (separator + ", ".join(objects)).encode()
             separator = ", "
     yield b"]"
+
+
+def _slices(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """The same rows in batches of about SLICE_BYTES, or of one row."""
+    for batch in batches:
+        pending = [batch]
+        while pending:
+            part = pending.pop()
+            if part.num_rows <= 1 or part.nbytes <= SLICE_BYTES:
+                yield part
+            else:  # halves, because one row may hold nearly all the bytes
+                half = part.num_rows // 2
+                pending += [part.slice(half), part.slice(0, half)]
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strom.http.application import CountRequest, HttpApplication, Scrape
@@ -19,15 +19,19 @@ from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
-    from anyio import CapacityLimiter
     from starlette.requests import Request
     from starlette.responses import Response
 
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _RESERVED = {"select", "order", "limit", "format"}
 _CANCEL_INTERVAL_S = 0.05
-_QUERIES = 16
-"""How many queries run at the same time; further ones wait, and other requests do not."""
+_QUERIES = 4
+"""How many queries run at the same time: each may hold some vectors of DuckDB beside its memory limit.
+
+Further ones wait, and other requests do not.
+"""
+_WAIT_S = 10.0
+"""How long a query waits for others to end."""
 STOP_SECONDS = 5.0
 
 
@@ -39,7 +43,6 @@ def make_app(
     count: CountRequest = lambda route, method, status, seconds: None,
 ) -> HttpApplication:
     """The ASGI application of the serving API."""
-    from anyio import CapacityLimiter
     from starlette.responses import JSONResponse
 
     from strom.http.routing import EncodedRoute, make_router
@@ -61,12 +64,12 @@ def make_app(
         sql = request.query_params.get("sql", "")
         return _respond(engine, sql, [], request.query_params.get("format"), cancellation)
 
-    threads = CapacityLimiter(_QUERIES)
+    running = asyncio.Semaphore(_QUERIES)
     routes = [
         EncodedRoute("/", views),
         EncodedRoute("/views", views),
-        EncodedRoute("/views/{name}", _cancellable(view, threads)),
-        EncodedRoute("/query", _cancellable(query, threads)),
+        EncodedRoute("/views/{name}", _cancellable(view, running)),
+        EncodedRoute("/query", _cancellable(query, running)),
     ]
     return HttpApplication(
         make_router(routes), guard=guard, errors=ERRORS, metrics=metrics, count=count
@@ -85,7 +88,7 @@ ERRORS = ErrorFormat("The serving API", lambda error: {"error": error.message}, 
 
 
 def _cancellable(
-    work: Callable[["Request", Cancellation], "Response"], threads: "CapacityLimiter"
+    work: Callable[["Request", Cancellation], "Response"], running: asyncio.Semaphore
 ) -> Callable[["Request"], Awaitable["Response"]]:
     """An endpoint that runs in a thread; its statement is cancelled when the client disconnects."""
     from anyio import to_thread
@@ -94,11 +97,30 @@ def _cancellable(
         cancellation = Cancellation()
         watching = asyncio.create_task(_cancel_on_disconnect(request, cancellation))
         try:
-            return await to_thread.run_sync(work, request, cancellation, limiter=threads)
+            async with _turn(running):
+                return await to_thread.run_sync(work, request, cancellation)
         finally:
             watching.cancel()
 
     return endpoint
+
+
+@contextlib.asynccontextmanager
+async def _turn(running: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Wait for one of the queries in flight to end; HttpError with status 503 if none does."""
+    try:
+        async with asyncio.timeout(_WAIT_S):
+            await running.acquire()
+    except TimeoutError:
+        raise HttpError(
+            503,
+            f"{_QUERIES} other queries have been running for {_WAIT_S:g} seconds. Retry later.",
+            headers={"Retry-After": "1"},
+        ) from None
+    try:
+        yield
+    finally:
+        running.release()
 
 
 async def _cancel_on_disconnect(request: "Request", cancellation: Cancellation) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MIB = 1024 * 1024
-BATCH_ROWS = 10_000
-"""Rows that are encoded at a time."""
+BATCH_ROWS = 256
+"""Rows that are fetched at a time: few, because Arrow's memory is not within DuckDB's limit."""
 _IN_MEMORY = MIB
 _RESULTS = 4
 """How many of the largest results may exist at the same time, or more smaller ones."""

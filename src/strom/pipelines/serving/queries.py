@@ -1,7 +1,7 @@
 """Executes queries over a consistent snapshot of each view that they read."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +83,7 @@ class QueryEngine:
 
         def take_batches(found: "duckdb.DuckDBPyRelation") -> Result:
             reader = found.to_arrow_reader(BATCH_ROWS)
-            return take(reader.schema, limits.count_rows(reader))
+            return take(reader.schema, limits.count_rows(_raising_duckdb_errors(reader)))
 
         with (
             self._running.track(cancellation),
@@ -121,7 +121,7 @@ class QueryEngine:
             except duckdb.CatalogException as error:
                 known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
                 raise UserError(f"{_first_line(error)} Known views: {known}.") from None
-            except duckdb.OutOfMemoryException:
+            except (duckdb.OutOfMemoryException, MemoryError):
                 cancellation.check()
                 raise self._limits.out_of_memory() from None
             except duckdb.Error as error:
@@ -172,6 +172,21 @@ def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewF
     view = definition_of(manifests, manifest.view, version)
     # The types of expressions only matter to compute states; merging needs only the names of states.
     return bind(view, dict(version.output), lambda text: "double")
+
+
+def _raising_duckdb_errors(batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """The same batches. Arrow's reader turns every error of DuckDB into an OSError: turn it back.
+
+    Only here, so that an OSError of the code that takes the batches, such as a full disk, stays one.
+    """
+    import duckdb
+
+    try:
+        yield from batches
+    except OSError as error:
+        kind = str(error).partition(":")[0]
+        kinds = {"IO Error": duckdb.IOException, "Out of Memory Error": duckdb.OutOfMemoryException}
+        raise kinds.get(kind, duckdb.Error)(str(error)) from None
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
 from strom.registry.rest.exchange import CONTENT_TYPE, ERRORS, json_response, whole_number
-from strom.registry.rest.negotiation import Negotiation
+from strom.registry.rest.negotiation import HEALTH, Negotiation
 from strom.registry.rest.schemas import SchemaCalls
 from strom.registry.rest.settings import SettingsCalls
 from strom.registry.rest.subjects import SubjectCalls
@@ -42,7 +42,7 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
 
     routes = [
         EncodedRoute("/", root),
-        EncodedRoute("/health", health),
+        EncodedRoute(HEALTH, health),
         EncodedRoute("/contexts", contexts),
         *SchemaCalls(registry).routes(),
         *SubjectCalls(registry).routes(),

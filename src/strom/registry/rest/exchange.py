@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.errors import ErrorFormat, HttpError
-from strom.http.json_body import parse_json_object, read_body
+from strom.http.json_body import read_body
+from strom.http.json_thread import load_json_object
 from strom.registry.formats.schema import SchemaType
 from strom.registry.records import (
     Content,
@@ -94,7 +95,7 @@ def prefix_of(request: Request) -> str:
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    return parse_json_object(await read_body(request.receive))
+    return await load_json_object(await read_body(request.receive))
 
 
 async def run_with_schema(work: Callable[..., Result], *arguments: Any) -> Result:

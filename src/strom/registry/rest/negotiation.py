@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 NOT_ACCEPTABLE = 406
 UNSUPPORTED_MEDIA_TYPE = 415
+HEALTH = "/health"
 OCTET_STREAM = "application/octet-stream"
 RESPONSE_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
 """The first one is preferred."""
@@ -29,6 +30,8 @@ class Negotiation:
         if has_body(headers) and not is_known(_joined(headers, b"content-type")):
             raise HttpError(UNSUPPORTED_MEDIA_TYPE)
         chosen = choose(_joined(headers, b"accept"))
+        if chosen is None and scope["path"] == HEALTH:
+            chosen = CONTENT_TYPE  # a probe needs the status only
         if chosen is None:
             raise HttpError(NOT_ACCEPTABLE)
         if chosen == CONTENT_TYPE:

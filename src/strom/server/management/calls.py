@@ -15,7 +15,7 @@ from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.broker.queues.message_properties import make_message
 from strom.http.errors import HttpError
-from strom.http.json_body import parse_json_object
+from strom.http.json_thread import load_json_object
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.definitions import (
     EXCHANGE,
@@ -120,9 +120,9 @@ class ManagementRequest:
     """Its segments, decoded: `/api/queues/%2F/a` is api, queues, /, a."""
     body: bytes
 
-    def json(self) -> dict[str, Any]:
+    async def json(self) -> dict[str, Any]:
         """Return the body; HttpError if it is not a JSON object."""
-        return parse_json_object(self.body or b"{}")
+        return await load_json_object(self.body or b"{}")
 
 
 class ManagementCalls:
@@ -200,7 +200,7 @@ class ManagementCalls:
             case "GET", (vhost, name):
                 return OK, exchange_view(self._vhost(vhost).exchange(_named(name)))
             case "PUT", (vhost, name):
-                await self._declare_exchange(vhost, name, request.json())
+                await self._declare_exchange(vhost, name, await request.json())
                 return CREATED, None
             case "DELETE", (vhost, name):
                 where = self._vhost(vhost)
@@ -208,7 +208,8 @@ class ManagementCalls:
                 await self._declarations.delete_exchange(where, name, if_unused=False)
                 return NO_CONTENT, None
             case "POST", (vhost, name, "publish"):
-                return OK, {"routed": self._publish(vhost, _named(name), request.json())}
+                given = await request.json()
+                return OK, {"routed": self._publish(vhost, _named(name), given)}
         raise _no_such_call()
 
     async def _declare_exchange(self, vhost: str, name: str, given: dict[str, Any]) -> None:
@@ -262,7 +263,7 @@ class ManagementCalls:
                     if binding.kind == QUEUE and binding.destination == name
                 ]
             case "PUT", (vhost, name):
-                await self._declare_queue(vhost, name, request.json())
+                await self._declare_queue(vhost, name, await request.json())
                 return CREATED, None
             case "DELETE", (vhost, name):
                 queue = self._queue(vhost, name)
@@ -272,7 +273,8 @@ class ManagementCalls:
                 self._queue(vhost, name).purge()
                 return NO_CONTENT, None
             case "POST", (vhost, name, "get"):
-                return OK, self._get(self._queue(vhost, name), request.json())
+                given = await request.json()  # first: the queue may be deleted meanwhile
+                return OK, self._get(self._queue(vhost, name), given)
         raise _no_such_call()
 
     async def _declare_queue(self, vhost: str, name: str, given: dict[str, Any]) -> None:
@@ -328,7 +330,7 @@ class ManagementCalls:
                     if (one.source, one.kind, one.destination) == (source, kind, destination)
                 ]
             case "POST", (vhost, "e", source, "q" | "e" as letter, destination):
-                given = request.json()
+                given = await request.json()
                 key = str(given.get("routing_key", ""))
                 binding = Binding(
                     vhost, source, _KIND_OF_LETTER[letter], destination, key, _table(given)
@@ -356,7 +358,7 @@ class ManagementCalls:
             case "GET", () | (_,):
                 return OK, self._export(self._vhosts_of(path))
             case "POST", () | (_,):
-                await self._import(request.json(), path[0] if path else None)
+                await self._import(await request.json(), path[0] if path else None)
                 return NO_CONTENT, None
         raise _no_such_call()
 

@@ -13,7 +13,8 @@ from strom.connect.api import ConnectError, InvalidSettings
 from strom.connect.runtime.commands import AlreadyExists, BadRequest, Commands, NotFound
 from strom.connect.runtime.offset_commands import OffsetCommands
 from strom.http.errors import ErrorFormat, HttpError
-from strom.http.json_body import parse_json, read_body
+from strom.http.json_body import read_body
+from strom.http.json_thread import load_json
 from strom.http.routing import EncodedRoute
 
 
@@ -63,7 +64,7 @@ def make_route(
 
     async def endpoint(request: Request) -> Response:
         body = await read_body(request.receive)
-        call = Call(commands, request, parse_json(body) if body else None)
+        call = Call(commands, request, await load_json(body) if body else None)
         found = await run_in_threadpool(handler, call)
         if isinstance(found, Response):
             return found
