@@ -6,12 +6,14 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FS_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_FLUSHING_THE_JOURNAL = 2
+GONE_SECONDS = 120
 
 
 def why_not() -> str | None:
@@ -74,7 +76,22 @@ class LosableDisk:
             os.close(descriptor)
 
     def unmount(self) -> None:
-        """Detach it; the loop device goes with it."""
+        """Detach it; the loop device goes with it.
+
+        A mount namespace that another test made meanwhile keeps both alive, without power: mounted again,
+        it would be the same file system.
+        """
         if self._is_mounted:
             _run("umount", str(self.mounted_at))
             self._is_mounted = False
+            deadline = time.monotonic() + GONE_SECONDS
+            while self._is_attached():
+                assert time.monotonic() < deadline, f"{self.image} is still in use"
+                time.sleep(0.01)
+
+    def _is_attached(self) -> bool:
+        for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+            with suppress(OSError):  # it is being detached
+                if backing.read_text().strip() == str(self.image):
+                    return True
+        return False

@@ -20,8 +20,12 @@ from strom.pipelines.spark.java import java_home
 from tests.pipelines.cluster_driver import QUICK, pages
 from tests.pipelines.world import fresh_topic, send
 
-HIDDEN = 'mount -t tmpfs none "$0" && exec "$@"'
-"""Run a command that sees an empty folder in the place of the one given."""
+HIDDEN = (
+    "for disk in $(grep -o ' /[^ ]*/mounted ' /proc/self/mounts); do umount -l $disk; done; "
+    'mount -t tmpfs none "$0" && exec "$@"'
+)
+"""Run a command that sees an empty folder in the place of the one given, and no disk of a test that cuts
+its power: such a disk must be gone before it is mounted again."""
 WAIT_S = 120
 
 
