@@ -14,7 +14,7 @@ from strom.model.broker_settings import BrokerSettings
 if TYPE_CHECKING:
     from strom.storage.directory_check import DirectoryCheck
     from strom.storage.salvage import Salvaged
-    from strom.storage.verification import Finding, PartitionCheck
+    from strom.storage.verification import PartitionCheck, PartitionFinding
 
 
 @click.command()
@@ -100,7 +100,7 @@ def _print_report(
         notice("\nRestore the files from a backup, or salvage what is whole: strom verify --repair")
 
 
-def _offsets(finding: "Finding") -> str | None:
+def _offsets(finding: "PartitionFinding") -> str | None:
     if finding.next_offset <= finding.first_offset:
         return None
     return f"{finding.first_offset}-{finding.next_offset - 1}"

@@ -26,9 +26,9 @@ from strom.storage.folder import complete_interrupted_work, list_segments
 from strom.storage.recovery import RecoveryPoint
 from strom.storage.salvage import Salvage, Salvaged, copy_folder, needed_bytes
 from strom.storage.verification import (
-    Finding,
     OnBytes,
     PartitionCheck,
+    PartitionFinding,
     PartitionVerification,
 )
 from strom.supervision.file_lock import LockHeld
@@ -111,7 +111,7 @@ class DirectoryCheck:
             # Rather a topic that was recreated since the checkpoint.
             return self._verify(folder, RecoveryPoint(), on_bytes)
         if is_changed and check.size_bytes:  # else a crash has interrupted its creation
-            check.findings.append(Finding(IDENTITY, f"{folder}/{PARTITION_FILE}", -1, -1))
+            check.findings.append(PartitionFinding(IDENTITY, f"{folder}/{PARTITION_FILE}", -1, -1))
         return check
 
     def _verify(self, folder: str, point: RecoveryPoint, on_bytes: OnBytes) -> PartitionCheck:

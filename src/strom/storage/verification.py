@@ -26,7 +26,7 @@ OnBytes = Callable[[int], None]
 """Called with the number of bytes that were checked."""
 
 
-class Finding(NamedTuple):
+class PartitionFinding(NamedTuple):
     """Durable offsets that cannot be read: their batches are `damaged`, or `missing` with their files."""
 
     kind: str
@@ -59,7 +59,7 @@ class PartitionCheck:
     folder: str
     point: RecoveryPoint
     segments: list[SegmentCheck] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[PartitionFinding] = field(default_factory=list)
     torn_bytes: int = 0
     """Bytes beyond the recovery point that the next start truncates."""
 
@@ -209,7 +209,7 @@ class PartitionVerification:
         return base_offset < self._cleaned.gaps_before
 
     def _find(self, kind: str, path: str, first_offset: int, next_offset: int) -> None:
-        self.check.findings.append(Finding(kind, path, first_offset, next_offset))
+        self.check.findings.append(PartitionFinding(kind, path, first_offset, next_offset))
 
 
 def read_epochs(files: FileSystem, folder: str) -> LeaderEpochs | None:
