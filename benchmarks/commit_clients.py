@@ -38,9 +38,7 @@ class WaitingCommits:
             [self._frame(f"{self.topic}-{group}", offset) for offset in range(_FRAMES)]
             for group in range(self.groups)
         ]
-        latency, answers = drive(self.bootstrap_servers, frames, self.seconds)
-        for answer in answers:
-            _check_committed(answer)
+        latency = drive(self.bootstrap_servers, frames, self.seconds, _check_committed)
         return latency.requests_per_second
 
     def _frame(self, group: str, offset: int) -> bytes:

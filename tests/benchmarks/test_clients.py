@@ -63,6 +63,12 @@ def test_batches_can_be_fetched_from_random_offsets(peer: Peer):
     assert latency.requests > 10
 
 
+def test_a_run_goes_on_until_enough_requests_are_answered(peer: Peer):
+    with peer.topic("brief", 1, {}) as topic:
+        latency = run(ProduceRequests(peer.bootstrap_servers, topic, 0.0))
+        assert peer.end_offset(topic) >= latency.requests >= 20
+
+
 def test_a_fetch_without_records_is_not_taken_for_an_answer(peer: Peer):
     with peer.topic("short", 1, {}) as topic:
         run(Produce(peer.bootstrap_servers, topic, 1))
