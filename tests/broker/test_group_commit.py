@@ -223,3 +223,17 @@ def test_flushes_are_counted_with_how_many_partitions_and_appends_share_one(disk
         assert seconds.buckets[-1][1] == 3
 
     in_a_loop(test, failures)
+
+
+def test_a_flush_that_cannot_be_finished_is_reported_and_does_not_hang_the_stop(disk, failures):
+    class Unfinished(Flushed):
+        def finish_flush(self, done: object) -> None:
+            raise ValueError("unexpected")
+
+    async def test(commit):
+        commit.mark_dirty(Unfinished(disk))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(commit.finish_round(), 10)
+        assert [str(error) for error in failures] == ["unexpected"]
+
+    in_a_loop(test, failures)

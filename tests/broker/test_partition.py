@@ -40,6 +40,42 @@ def test_readers_of_a_durable_topic_are_woken_only_when_records_are_on_disk():
     run(test())
 
 
+def test_a_request_that_fails_does_not_keep_others_from_their_responses(caplog):
+    class Failing(Reader):
+        def partition_changed(self) -> None:
+            raise ValueError("unexpected")
+
+    def fail(_: ErrorCode) -> None:
+        raise ValueError("unexpected")
+
+    async def test():
+        async with opened() as world:
+            partition = await new_partition(world)
+            reader = Reader()
+            partition.wait_for_records(Failing())
+            partition.wait_for_records(reader)
+            partition.on_durable(world.append(partition, b"1"), fail)
+            await world.produce(partition, b"2")
+            assert reader.looks > 0
+            assert caplog.text.count("ValueError: unexpected") > 1
+
+    run(test())
+
+
+def test_a_wait_for_the_disk_can_be_cancelled(caplog):
+    async def test():
+        async with opened() as world:
+            partition = await new_partition(world)
+            appended = world.append(partition, b"1")
+            waiting = asyncio.create_task(partition.wait_until_durable(appended))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await world.produce(partition, b"2")
+            assert caplog.text == ""
+
+    run(test())
+
+
 def test_with_flush_os_readers_see_records_at_once():
     async def test():
         async with opened() as world:

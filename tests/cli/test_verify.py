@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from strom.testing import BrokerProcess
 from strom.wire.kafka.batch import headers
@@ -119,3 +119,35 @@ def test_a_killed_repair_can_be_repeated(damaged):
     assert steps > 2
     content = (damaged / "clicks-0" / f"{0:020d}.log").read_bytes()
     assert [header.base_offset for _, header in headers(content)] == [0, 2]
+
+
+def test_a_lost_transaction_index_is_shown_and_rebuilt_by_the_next_start(strom, tmp_path):
+    data = tmp_path / "data"
+    with BrokerProcess(data=str(data)) as server:
+        ids = {"transactional.id": "t"}
+        producer = Producer({"bootstrap.servers": server.bootstrap_servers, **ids})
+        producer.init_transactions(30)
+        for value in (b"aborted", b"committed"):
+            producer.begin_transaction()
+            producer.produce("paid", value, partition=0)
+            assert producer.flush(30) == 0
+            if value == b"aborted":
+                producer.abort_transaction(30)
+        producer.commit_transaction(30)
+        assert server.terminate() == 0
+    for suffix in ("txnindex", "index", "timeindex"):
+        (data / "paid-0" / f"{0:020d}.{suffix}").unlink()
+    found = strom("verify", str(data))
+    assert found.exit_code == 1
+    assert "paid-0" in found.stdout
+    assert "rebuilds these transaction indexes" in found.stderr
+    with BrokerProcess(data=str(data)) as server:
+        settings = {"bootstrap.servers": server.bootstrap_servers, "group.id": "g"}
+        consumer = Consumer({**settings, "isolation.level": "read_committed"})
+        consumer.assign([TopicPartition("paid", 0, 0)])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"committed"
+        consumer.close()
+        assert server.terminate() == 0
+    assert strom("verify", str(data)).exit_code == 0

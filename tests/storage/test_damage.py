@@ -263,6 +263,27 @@ def test_damage_within_an_open_transaction_leaves_it_open_after_a_clean_stop():
     assert world.log.last_stable_offset == 4
 
 
+@pytest.mark.parametrize("clean", STOPS)
+@pytest.mark.parametrize("byte", range(8))
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_damaged_base_offset_after_a_damaged_batch_costs_two_batches(first, byte, clean):
+    """No checksum covers it: with a larger one, the batches after it would be out of order."""
+    world = World(segment_bytes=100_000)
+    world.fill(8)
+    expected = {record.offset: record.value for record in read_all(world.log)}
+    (path,) = log_files(world)
+    starts = batch_starts(world, path)
+    stopped(world, clean=clean)
+    flip(world, path, starts[first] + 66)
+    flip(world, path, starts[first + 1] + byte, bit=5)
+    world.reopen()
+    assert world.log.quarantined is None
+    assert world.log.end_offset == len(expected)
+    for offset in expected:
+        code = ErrorCode.CORRUPT_MESSAGE if offset in (first, first + 1) else ErrorCode.NONE
+        assert error_at(world, offset) is code, offset
+
+
 # Missing files
 
 

@@ -155,3 +155,21 @@ def test_segment_files_leave_the_rest_of_the_process_enough_descriptors(
 ):
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
     assert DiskFiles().open_file_limit() == expected
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        pytest.param(256, 128, id="half of few"),
+        pytest.param(8192, 4096, id="half"),
+        pytest.param(14_000, 4096, id="no less than enough"),
+        pytest.param(20_000, 7928, id="what connections do not need"),
+        pytest.param(65_536, 16_384, id="plenty"),
+    ],
+)
+def test_connections_get_the_descriptors_that_segment_files_can_do_without(
+    monkeypatch, limit, expected
+):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert DiskFiles(connections=12_000).open_file_limit() == expected

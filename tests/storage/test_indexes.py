@@ -85,7 +85,15 @@ def test_an_impossible_time_index_is_refused(data):
 
 def test_the_transaction_index_gives_back_what_was_written():
     transactions = [AbortedTransaction(1, 2, 3, 4), AbortedTransaction(5, 6, 7, 2**60)]
-    assert decode_aborted(encode_aborted(transactions)) == transactions
+    assert decode_aborted(encode_aborted(transactions), 3, 8) == transactions
+    assert decode_aborted(encode_aborted(transactions), 0, None) == transactions
+
+
+@pytest.mark.parametrize(("base_offset", "next_offset"), [(4, 8), (4, None), (0, 7), (0, 3)])
+def test_the_transaction_index_of_another_segment_is_refused(base_offset, next_offset):
+    transactions = [AbortedTransaction(1, 2, 3, 4), AbortedTransaction(5, 6, 7, 2**60)]
+    with pytest.raises(CorruptData):
+        decode_aborted(encode_aborted(transactions), base_offset, next_offset)
 
 
 def time_index() -> TimeIndex:
@@ -103,7 +111,10 @@ def time_index() -> TimeIndex:
             lambda data: OffsetIndex.decode(data, 100),
         ),
         (time_index().encode(), TimeIndex.decode),
-        (encode_aborted([AbortedTransaction(1, 2, 3, 4)]), decode_aborted),
+        (
+            encode_aborted([AbortedTransaction(1, 2, 3, 4)]),
+            lambda data: decode_aborted(data, 0, 10),
+        ),
     ],
     ids=["offset", "time", "transaction"],
 )

@@ -92,11 +92,12 @@ class World:
         *,
         seed: int = 0,
         partition: TopicPartition = PARTITION,
+        files: MemoryFiles | None = None,
         **changes,
     ) -> None:
         self.partition = partition
         self.folder = f"{PATH}/{partition}"
-        self.files = MemoryFiles(seed)
+        self.files = files or MemoryFiles(seed)
         self.files.now_ms = START_MS
         self.settings = replace(settings, **changes)
         self.now_ms = START_MS

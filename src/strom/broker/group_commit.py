@@ -148,13 +148,15 @@ class GroupCommit:
 
     def _finish_round(self, outcome: _Outcome) -> None:
         self._round_runs = False
-        if outcome.failure is not None:
-            self._fail(outcome.failure)
-        else:
+        try:
+            if outcome.failure is not None:
+                raise outcome.failure
             for partition, sync in outcome.done:
                 partition.finish_flush(sync)
-            for (partition, sync), error in outcome.refused:
-                partition.abandon_flush(sync, error)
+            for (partition, sync), refusal in outcome.refused:
+                partition.abandon_flush(sync, refusal)
+        except Exception as error:  # noqa: BLE001 - after any error, nothing may be acknowledged
+            self._fail(error)
         waiting, self._waiting_for_round = self._waiting_for_round, []
         for finished in waiting:
             if not finished.done():

@@ -1,5 +1,7 @@
 """Topics that this broker hosts, and their partitions: the log, and the requests that wait for it."""
 
+import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,8 @@ from strom.storage.log import Appended, Log
 from strom.storage.validation import LongValidation, Validated, is_long, validation_steps
 from strom.wire.kafka.batch import read_header
 from strom.wire.kafka.schema import Uuid
+
+logger = logging.getLogger(__name__)
 
 OnDurable: TypeAlias = Callable[[ErrorCode], None]
 CheckSchemas: TypeAlias = Callable[[bytearray | memoryview], Steps[None]]
@@ -111,6 +115,28 @@ class Partition:
         """Call back when an append is durable, or with the error if it cannot be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
 
+    async def wait_until_synced(self, last_offset: int) -> ErrorCode:
+        """Sync, and return when everything up to an offset is on disk, or the error if it cannot be."""
+        if self.deleted:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.log.flushed_offset > last_offset:
+            return ErrorCode.NONE
+        synced: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+
+        def resolve(code: ErrorCode) -> None:
+            if not synced.done():  # a stop may have cancelled the task that waits
+                synced.set_result(code)
+
+        self._waiting_for_disk.append((last_offset, resolve))
+        self.sync_soon()
+        return await synced
+
+    async def wait_until_durable(self, appended: Appended) -> ErrorCode:
+        """The same for an append, as far as the topic's `flush` requires it."""
+        if self.is_durable(appended):
+            return ErrorCode.NONE
+        return await self.wait_until_synced(appended.last_offset)
+
     def sync_soon(self) -> None:
         """Sync in the next round, even after an earlier attempt failed."""
         self._commit.mark_dirty(self)
@@ -151,7 +177,7 @@ class Partition:
         self.log.finish_flush(done)
         waiting, flushed = self._waiting_for_disk, self.log.flushed_offset
         while waiting and waiting[0][0] < flushed:
-            waiting.popleft()[1](ErrorCode.NONE)
+            self._call_back(waiting.popleft()[1], ErrorCode.NONE)
         self._wake_readers()
 
     def abandon_flush(self, refused: Sync, error: ApiError) -> None:
@@ -164,7 +190,7 @@ class Partition:
     def fail(self, code: ErrorCode) -> None:
         """Fail all requests that wait for the disk."""
         while self._waiting_for_disk:
-            self._waiting_for_disk.popleft()[1](code)
+            self._call_back(self._waiting_for_disk.popleft()[1], code)
         self._wake_readers()
 
     def delete_before(self, offset: int) -> int:
@@ -204,13 +230,24 @@ class Partition:
             log.segment_count,
             log.start_offset,
             log.end_offset,
+            log.damaged_offsets,
             log.quarantined is not None,
         )
 
+    def _call_back(self, callback: OnDurable, code: ErrorCode) -> None:
+        try:
+            callback(code)
+        except Exception:  # the other requests of the round must not wait for ever
+            logger.exception("A request that waited for the disk of %s failed", self.log.partition)
+
     def _wake_readers(self) -> None:
-        if self._waiting_for_records:
-            for waiter in tuple(self._waiting_for_records):
+        for waiter in tuple(self._waiting_for_records):
+            try:
                 waiter.partition_changed()
+            except Exception:  # neither must those that wait for records
+                logger.exception(
+                    "A request that waited for records of %s failed", self.log.partition
+                )
 
 
 @dataclass

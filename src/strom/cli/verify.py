@@ -80,6 +80,8 @@ def _print_report(
     salvaged: "list[Salvaged]",
     problems: list[str],
 ) -> None:
+    from strom.storage.verification import INDEX
+
     batches = sum(one.batches for one in checks)
     size = sum(one.size_bytes for one in checks)
     facts = f"{len(checks)} partitions, {human_count(batches)} batches, {human_bytes(size)}"
@@ -96,6 +98,11 @@ def _print_report(
         click.echo("\nRepaired:\n")
         kept = [(one.name, one.batches, _aborted(one), one.copy) for one in salvaged]
         print_table(("PARTITION", "BATCHES KEPT", "ABORTED FROM", "COPY"), kept)
+    elif found and all(finding.kind == INDEX for _, finding in found):
+        notice(
+            "\nThe broker rebuilds these transaction indexes from the log: missing ones when it starts, "
+            "damaged ones when a consumer of committed records reads them."
+        )
     elif found:
         notice("\nRestore the files from a backup, or salvage what is whole: strom verify --repair")
 

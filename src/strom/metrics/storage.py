@@ -37,6 +37,10 @@ PARTITIONS = MetricTable(
         gauge("strom_partition_log_segments", "Segments.", "Log NumLogSegments"),
         gauge("strom_partition_log_start_offset", "The first offset.", "Log LogStartOffset"),
         gauge("strom_partition_log_end_offset", "The next offset.", "Log LogEndOffset"),
+        gauge(
+            "strom_partition_log_damaged_offsets",
+            "Offsets in damaged batches that were found so far: reading them fails.",
+        ),
     ),
     ranked_by=0,
 )
@@ -48,6 +52,10 @@ LOGS = MetricTable(
             "strom_log_offline_partitions",
             "Partitions whose log is damaged, or cannot be read.",
             "OfflinePartitionsCount",
+        ),
+        gauge(
+            "strom_log_damaged_offsets",
+            "Offsets in damaged batches that were found so far, of all partitions that are not offline.",
         ),
     ),
 )
@@ -108,6 +116,7 @@ class PartitionReading(NamedTuple):
     segments: int
     start_offset: int
     end_offset: int
+    damaged_offsets: int
     is_offline: bool
 
 
@@ -147,15 +156,16 @@ class LogCollector:
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
         """Read every partition once; those of a topic must be adjacent."""
-        count = offline = 0
+        count = offline = damaged = 0
         for topic, partitions in groupby(self._partitions(), key=lambda one: one.topic):
             sums = [0, 0, 0, 0, 0]
             for one in partitions:
-                into.add(PARTITIONS, (topic, str(one.partition)), one[5:9])
+                into.add(PARTITIONS, (topic, str(one.partition)), one[5:10])
                 for at, value in enumerate((*one[2:6], 1)):
                     sums[at] += value
                 count += 1
                 offline += one.is_offline
+                damaged += one.damaged_offsets
                 yield
             into.add(TOPICS, (topic,), tuple(sums))
-        into.add(LOGS, (), (count, offline))
+        into.add(LOGS, (), (count, offline, damaged))

@@ -94,7 +94,9 @@ class Scanner:
         if end == self._end:
             return end, expected, self._bound
         header = self._whole_batch(end, expected)
-        return None if header is None else (end, expected, header.base_offset)
+        if header is None or self._is_contradicted(end, header, expected):
+            return None
+        return end, expected, header.base_offset
 
     def _search(self, position: int, expected: int) -> Iterator[tuple[int, int, int]]:
         while position + HEADER_BYTES <= self._end:
@@ -103,10 +105,18 @@ class Scanner:
             while found >= 0:
                 at = position + found - _MAGIC_POSITION
                 header = self._whole_batch(at, expected, window[found - _MAGIC_POSITION :][:61])
-                if header is not None:
+                if header is not None and not self._is_contradicted(at, header, expected):
                     yield at, expected, header.base_offset
                 found = window.find(MAGIC, found + 1)
             position += max(1, len(window) - HEADER_BYTES)
+
+    def _is_contradicted(self, position: int, header: BatchHeader, expected: int) -> bool:
+        """Whether the batch after a whole one has lower offsets.
+
+        Its base offset, which no checksum covers, is damaged then: all after it would be out of order.
+        """
+        following = self._whole_batch(position + header.size_bytes, expected)
+        return following is not None and following.base_offset < header.next_offset
 
     def _whole_batch(
         self, position: int, expected: int, start: bytes | None = None

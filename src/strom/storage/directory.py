@@ -1,6 +1,5 @@
 """A data directory: its identity, its partitions, and the recovery point of each."""
 
-import json
 import logging
 import re
 import uuid
@@ -17,16 +16,13 @@ from strom.storage.directory_files import (
     CHECKPOINT_FILE,
     CLEAN_STOP_FILE,
     COPIES_FOLDER,
-    IDENTITY_FILE,
     LOCK_FILE,
-    PARTITION_FILE,
     CleanStop,
-    encode_id,
-    encode_identity,
     list_partition_folders,
     read_points,
     take_clean_stop,
 )
+from strom.storage.directory_identity import cannot_use, check_not_foreign, identify, short_of
 from strom.storage.disk import Disk
 from strom.storage.files import (
     FileSystem,
@@ -42,6 +38,8 @@ from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.log_state import LogState
 from strom.storage.parallel import LOGS_AT_ONCE, parts_of, sync_all
+from strom.storage.partition_metadata import FILE_NAME as PARTITION_FILE
+from strom.storage.partition_metadata import PartitionMetadata, encode_id, encode_metadata
 from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import LogSegment
 from strom.storage.segments import Segments
@@ -51,10 +49,7 @@ from strom.supervision.file_lock import LockHeld
 
 logger = logging.getLogger(__name__)
 
-FORMAT_VERSION = 1
-
 _DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
-_OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
 
 
 class LogIdentity(NamedTuple):
@@ -101,7 +96,7 @@ class DataDirectory:
         """Open or create the directory; UserError if it cannot be used."""
         path = path.rstrip("/") or "/"
         try:
-            _check_not_foreign(files, path)
+            check_not_foreign(files, path)
             if not files.exists(path):
                 create_durable_directory(files, path)
             lock = files.lock(f"{path}/{LOCK_FILE}")
@@ -111,9 +106,9 @@ class DataDirectory:
                 setting="log.dirs",
             ) from None
         except OSError as error:
-            raise _cannot_use(path, error) from error
+            raise cannot_use(path, error) from error
         try:
-            cluster_id = _identify(files, path, node_id)
+            cluster_id = identify(files, path, node_id)
             clean_stop = take_clean_stop(files, path)
             _remove_deleted_folders(files, path)
             return cls(
@@ -126,7 +121,7 @@ class DataDirectory:
             )
         except OSError as error:
             lock.release()
-            raise _cannot_use(path, error) from error
+            raise cannot_use(path, error) from error
         except UserError:
             lock.release()
             raise
@@ -187,7 +182,9 @@ class DataDirectory:
             segment = LogSegment(self._disk, folder, 0, created_ms=self._now_ms)
             files.open(segment.log_path, create=True).close()
             write_start(files, folder, 0)
-            replace_file(files, folder, PARTITION_FILE, encode_identity(topic_id))
+            replace_file(
+                files, folder, PARTITION_FILE, encode_metadata(PartitionMetadata(topic_id))
+            )
             files.sync_directory(self.path)
         state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
         state.epochs.assign(leader_epoch, 0)
@@ -222,7 +219,7 @@ class DataDirectory:
         errors = sync_all([one.make_durable for one in recovered])
         for one, error in zip(recovered, errors, strict=True):
             if isinstance(error, ApiError):
-                raise _short_of(one.folder, error.message.rstrip(".")) from error
+                raise short_of(one.folder, error.message.rstrip(".")) from error
             if error is not None:
                 raise error
         for opened in logs:
@@ -253,10 +250,10 @@ class DataDirectory:
             is_clean = self.was_clean and str(partition) not in self._suspects
             state = recovery.open(clean=is_clean)
         except ApiError as error:
-            raise _short_of(folder, error.message.rstrip(".")) from error
+            raise short_of(folder, error.message.rstrip(".")) from error
         except OSError as error:
             if is_temporary(error):
-                raise _short_of(folder, error.strerror) from error
+                raise short_of(folder, error.strerror) from error
             return self._quarantined(partition, topic_id, settings, str(error))
         except (CorruptData, FutureEpoch) as error:
             return self._quarantined(partition, topic_id, settings, str(error))
@@ -370,7 +367,7 @@ class DataDirectory:
         except (CorruptData, OSError) as error:
             if isinstance(error, OSError) and is_temporary(error):
                 # Without recovery points, damage to durable data would be taken for a torn write.
-                raise _short_of(self.path, error.strerror) from error
+                raise short_of(self.path, error.strerror) from error
             logger.warning(
                 "%s: the checkpoint cannot be read (%s); checking all logs", self.path, error
             )
@@ -427,63 +424,7 @@ def _close_logs(logs: Sequence[Log]) -> None:
         raise failure
 
 
-def _check_not_foreign(files: FileSystem, path: str) -> None:
-    if not files.exists(path):
-        return
-    if not files.is_directory(path):
-        raise UserError(f"{path} is a file; choose a folder.", setting="log.dirs")
-    names = set(files.list(path))
-    if IDENTITY_FILE not in names and names - _OWN_BEFORE_IDENTITY:
-        raise UserError(
-            f"{path} holds files of another program; choose an empty or new folder.",
-            setting="log.dirs",
-        )
-
-
-def _identify(files: FileSystem, path: str, node_id: int) -> str:
-    """The cluster id from the directory's identity file, which is created if missing."""
-    identity_path = f"{path}/{IDENTITY_FILE}"
-    if not files.exists(identity_path):
-        cluster_id = encode_id(uuid.uuid4())
-        identity = {"format": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
-        replace_file(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
-        return cluster_id
-    try:
-        identity = json.loads(read_file(files, identity_path))
-        version, cluster_id = int(identity["format"]), str(identity["cluster_id"])
-        owner = int(identity["node_id"])
-    except (ValueError, KeyError, TypeError):
-        raise UserError(
-            f"{identity_path} cannot be read; restore it from a backup. Nothing was changed."
-        ) from None
-    if version != FORMAT_VERSION:
-        raise UserError(
-            f"{path} was written by another version of strom (format {version}); "
-            f"this version supports format {FORMAT_VERSION}."
-        )
-    if owner != node_id:
-        raise UserError(
-            f"{path} belongs to node {owner}; set node.id to {owner}, or choose another folder.",
-            setting="node.id",
-        )
-    return cluster_id
-
-
 def _remove_deleted_folders(files: FileSystem, path: str) -> None:
     for name in files.list(path):
         if _DELETED_FOLDER.search(name):
             files.remove_tree(f"{path}/{name}")
-
-
-def _cannot_use(path: str, error: OSError) -> UserError:
-    reason = error.strerror or str(error)
-    if is_temporary(error):
-        return _short_of(path, reason)
-    return UserError(f"cannot use {path}: {reason}; choose another folder.", setting="log.dirs")
-
-
-def _short_of(path: str, reason: str | None) -> UserError:
-    return UserError(
-        f"cannot open {path}: {reason}. Nothing in it was changed or lost. Free space on its file "
-        "system, memory, or open files (`ulimit -n`), then start again."
-    )

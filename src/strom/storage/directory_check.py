@@ -13,9 +13,6 @@ from strom.storage.directory_files import (
     COPIES_FOLDER,
     IDENTITY_FILE,
     LOCK_FILE,
-    PARTITION_FILE,
-    decode_identity,
-    encode_identity,
     list_partition_folders,
     read_clean_stop,
     read_points,
@@ -23,6 +20,12 @@ from strom.storage.directory_files import (
 )
 from strom.storage.files import FileSystem, read_file, replace_file
 from strom.storage.folder import complete_interrupted_work, list_segments
+from strom.storage.partition_metadata import FILE_NAME as PARTITION_FILE
+from strom.storage.partition_metadata import (
+    PartitionMetadata,
+    decode_metadata,
+    encode_metadata,
+)
 from strom.storage.recovery import RecoveryPoint
 from strom.storage.salvage import Salvage, Salvaged, copy_folder, needed_bytes
 from strom.storage.verification import (
@@ -124,7 +127,7 @@ class DirectoryCheck:
     def _stored_id(self, folder: str) -> uuid.UUID | None:
         """The id of the topic that a folder says it belongs to, None if that cannot be read."""
         try:
-            return decode_identity(read_file(self._files, f"{folder}/{PARTITION_FILE}"))
+            return decode_metadata(read_file(self._files, f"{folder}/{PARTITION_FILE}")).topic_id
         except (FileNotFoundError, ValueError):
             return None
 
@@ -163,7 +166,8 @@ class DirectoryCheck:
         salvaged = Salvage(self._files, settled, copy).run()
         topic_id = self._known_id(check.name)
         if topic_id is not None and any(each.kind == IDENTITY for each in check.findings):
-            identity = encode_identity(topic_id)
+            # Even after an older version: an index that does not exist is then rebuilt from the log.
+            identity = encode_metadata(PartitionMetadata(topic_id))
             replace_file(self._files, check.folder, PARTITION_FILE, identity)
         return salvaged
 

@@ -1,6 +1,5 @@
 """The files of a data directory beside its logs: which there are, and what they hold."""
 
-import base64
 import re
 import uuid
 from typing import NamedTuple
@@ -15,7 +14,6 @@ IDENTITY_FILE = "strom.json"
 LOCK_FILE = ".lock"
 CHECKPOINT_FILE = "checkpoint"
 CLEAN_STOP_FILE = "clean-stop"
-PARTITION_FILE = "partition.metadata"
 COPIES_FOLDER = "damaged"
 """Where `strom verify --repair` keeps the files of a partition as they were."""
 _PARTITION_FOLDER = re.compile(r"-[0-9]+$")
@@ -72,22 +70,3 @@ def list_partition_folders(files: FileSystem, path: str) -> list[str]:
         for name in files.list(path)
         if _PARTITION_FOLDER.search(name) and files.is_directory(f"{path}/{name}")
     ]
-
-
-def encode_identity(topic_id: uuid.UUID) -> bytes:
-    """The content of the file that says to which topic a partition's folder belongs."""
-    return f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
-
-
-def decode_identity(data: bytes) -> uuid.UUID:
-    """The topic id in that file; ValueError if it cannot be read."""
-    for line in data.decode().splitlines():
-        name, _, value = line.partition(": ")
-        if name == "topic_id":
-            return uuid.UUID(bytes=base64.urlsafe_b64decode(value + "=="))
-    raise ValueError("no topic id")
-
-
-def encode_id(identifier: uuid.UUID) -> str:
-    """URL-safe base64 of 22 characters, as Kafka writes topic ids."""
-    return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")

@@ -25,6 +25,8 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _TEMPORARY = _NO_SPACE | _NO_DESCRIPTORS | {errno.ENOMEM}
 _MOST_OPEN_FILES = 16_384
+ENOUGH_OPEN_FILES = 4096
+"""As many are for storage rather than for connections, if that is at most half of all descriptors."""
 _OTHER_DESCRIPTORS = 72
 """Descriptors reserved for the event loop, listeners, spares and a few connections."""
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -259,9 +261,13 @@ def _open_nothing() -> int:
 
 
 class DiskFiles:
-    """The files of the operating system; uses spare descriptors when all others are taken."""
+    """The files of the operating system; uses spare descriptors when all others are taken.
 
-    def __init__(self, spare_descriptors: int = 0) -> None:
+    `connections` is how many descriptors the process wants for connections.
+    """
+
+    def __init__(self, spare_descriptors: int = 0, *, connections: int = 0) -> None:
+        self._connections = connections
         self._reserve = DescriptorReserve(spare_descriptors, _open_nothing, os.close)
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
@@ -333,7 +339,10 @@ class DiskFiles:
         return Space(usage.total, usage.free)
 
     def open_file_limit(self) -> int:
-        """Half of the descriptor limit, or less if that leaves too few for the rest of the process."""
+        """Half of the descriptor limit, or less if that leaves too few for the rest of the process.
+
+        Connections may take more than the other half, but not from the last ENOUGH_OPEN_FILES.
+        """
         if _WINDOWS:
             return 1024
         import resource
@@ -341,4 +350,6 @@ class DiskFiles:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft == resource.RLIM_INFINITY:
             return _MOST_OPEN_FILES
-        return max(8, min(soft // 2, soft - _OTHER_DESCRIPTORS, _MOST_OPEN_FILES))
+        others = soft - _OTHER_DESCRIPTORS
+        unwanted = max(others - self._connections, ENOUGH_OPEN_FILES)
+        return max(8, min(soft // 2, others, unwanted, _MOST_OPEN_FILES))

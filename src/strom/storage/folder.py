@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from strom.storage.files import FileSystem, is_temporary
-from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
+from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from strom.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from strom.storage.start_offset import prepare_removal
 
@@ -35,6 +35,8 @@ class FolderContents:
     missing: list[int] = field(default_factory=list)
     """Base offsets of segments that are noted as missing."""
     snapshot_offsets: list[int] = field(default_factory=list)
+    transaction_indexes: set[int] = field(default_factory=set)
+    """Base offsets of the segments that have one."""
 
     @staticmethod
     def remove_segment(files: FileSystem, folder: str, base_offset: int) -> None:
@@ -73,6 +75,7 @@ def complete_interrupted_work(files: FileSystem, folder: str) -> FolderContents:
         swapped = _swap_range(name)
         if swapped is not None:
             clear_for_swap(files, folder, *swapped)
+            adopt_indexes(files, f"{folder}/{swapped[0]:020d}")
             files.sync_directory(folder)
             files.rename(f"{folder}/{name}", f"{folder}/{swapped[0]:020d}{LOG_SUFFIX}")
             files.sync_directory(folder)
@@ -131,6 +134,13 @@ def clear_for_swap(files: FileSystem, folder: str, base_offset: int, end_offset:
     return replaced
 
 
+def adopt_indexes(files: FileSystem, stem: str) -> None:
+    """Rename the indexes of a compacted segment after `clear_for_swap`; sync the folder afterwards."""
+    for suffix in INDEX_SUFFIXES:
+        if files.exists(stem + suffix + CLEANED):
+            files.rename(stem + suffix + CLEANED, stem + suffix)
+
+
 def read_folder(files: FileSystem, folder: str) -> FolderContents:
     contents = FolderContents()
     for name in files.list(folder):
@@ -140,6 +150,8 @@ def read_folder(files: FileSystem, folder: str) -> FolderContents:
             contents.missing.append(base)
         elif (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None:
             contents.snapshot_offsets.append(offset)
+        elif (base := offset_of(name, TRANSACTION_INDEX_SUFFIX)) is not None:
+            contents.transaction_indexes.add(base)
     return contents
 
 

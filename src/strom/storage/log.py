@@ -145,6 +145,15 @@ class Log:
         return self._appended_before + self._segments.active.size_bytes if self._segments else 0
 
     @property
+    def damaged_offsets(self) -> int:
+        """How many offsets are in the damage that was found so far."""
+        return sum(
+            each.next_offset - each.first_offset
+            for segment in self._segments
+            for each in segment.damage
+        )
+
+    @property
     def segment_count(self) -> int:
         """How many segments there are, the active one included."""
         return len(self._segments)
@@ -243,7 +252,7 @@ class Log:
         first_open = self._state.producers.first_open_offset
         stable = marker.next_offset if first_open is None else first_open
         self._state.met_aborted = True
-        self._segments.active.note_aborted(
+        self._segments.active.transactions.add(
             AbortedTransaction(producer_id, first_offset, marker.last_offset, stable)
         )
 

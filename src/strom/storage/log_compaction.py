@@ -7,8 +7,9 @@ After a crash at any step `folder.complete_interrupted_work` restores a consiste
 3. (any thread) One by one, oldest first, a new file is renamed to `BASE-END.swap` and the folder is
    synced: from then on it is part of the log. The order matters: a tombstone must not be removed before
    the older values that it deletes.
-4. (event loop) The replaced files are renamed to `.replaced`; the folder is synced.
-5. (event loop) The new files get their final names; the folder is synced.
+4. (event loop) The replaced files are renamed to `.replaced`, the new indexes get their final names; the
+   folder is synced.
+5. (event loop) The new files get their final names; the folder is synced. They never lack their indexes.
 
 A shortage of space or descriptors ends a run, but the renames of step 3 cannot be undone: a `.swap`
 file left behind would replace newer data at the next start. What was renamed is swapped in, and a swap
@@ -29,12 +30,12 @@ from strom.storage.compaction import AbortedTransactions, CleanedBatch, Cleaner,
 from strom.storage.compaction_plan import CompactionPlan, group_segments, plan_compaction
 from strom.storage.disk import Disk, Garbage
 from strom.storage.files import File, is_temporary
-from strom.storage.folder import CLEANED, REPLACED, clear_for_swap, swap_name
+from strom.storage.folder import CLEANED, REPLACED, adopt_indexes, clear_for_swap, swap_name
 from strom.storage.log_reading import aborted_between
 from strom.storage.log_retention import segment_info
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerInfo
-from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, LogSegment
+from strom.storage.segment import LOG_SUFFIX, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import Buffer
 
@@ -189,7 +190,7 @@ class Compaction:
         finally:
             file.close()
         new.next_offset = old[-1].next_offset
-        new.aborted = self._aborted_with_data(old, cleaner)
+        new.transactions.replace(self._aborted_with_data(old, cleaner))
         new.close()
         if len(old) > 1 or new.size_bytes != old[0].size_bytes:
             new.save_indexes(CLEANED)
@@ -280,9 +281,6 @@ def swap_in(disk: Disk, folder: str, state: LogState, compaction: Compaction) ->
             _clear(disk, folder, compaction)
         while compaction.replacements:
             new = compaction.replacements[0].new
-            for suffix in INDEX_SUFFIXES:
-                if files.exists(new.stem + suffix + CLEANED):
-                    files.rename(new.stem + suffix + CLEANED, new.stem + suffix)
             swap = swap_name(new.base_offset, new.next_offset)
             files.rename(f"{folder}/{swap}", new.stem + LOG_SUFFIX)
             state.segments.replace(compaction.replacements.pop(0).old, new)
@@ -301,6 +299,7 @@ def _clear(disk: Disk, folder: str, compaction: Compaction) -> None:
         for segment in replacement.old:
             segment.release()
         clear_for_swap(files, folder, replacement.new.base_offset, replacement.new.next_offset)
+        adopt_indexes(files, replacement.new.stem)
     files.sync_directory(folder)
     compaction.cleared = True
     old = [segment for replacement in compaction.replacements for segment in replacement.old]

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.steps import Steps
+from strom.storage.damage import DamagedRange
 from strom.storage.log_guard import LogGuard
 from strom.storage.log_reading import (
     EAGER_AT_MOST,
@@ -90,6 +91,12 @@ class LogReader:
             if offset < limit.offset:
                 yield from headers_from(self._state, offset, limit)
 
+    def damage_at(self, offset: int) -> DamagedRange | None:
+        """The damage that is known to hold an offset."""
+        segment = self._state.segments.at(self._state.segments.holding(offset))
+        damage = segment.damage if segment is not None else []
+        return next((each for each in damage if offset in each), None)
+
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
         self._guard.check()
         return self._guard.run(
@@ -143,7 +150,7 @@ class LogReader:
         state = self._state
         if state.met_aborted is None:
             try:
-                state.met_aborted = any(segment.aborted for segment in state.segments)
+                state.met_aborted = any(segment.transactions.aborted for segment in state.segments)
             except CorruptData:
                 state.met_aborted = True  # the read of that segment reports the damage
             except OSError:

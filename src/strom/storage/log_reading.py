@@ -4,6 +4,7 @@ Bytes that this process neither wrote nor verified have their checksums verified
 served. An index entry is never trusted without reading the batch that it points to.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
@@ -18,6 +19,8 @@ from strom.storage.transaction_index import AbortedTransaction
 from strom.storage.validation import RECORDS_PER_STEP, is_long
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
 from strom.wire.kafka.records import body_steps, key_slices, read_body
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -210,10 +213,15 @@ def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTr
 
 def _aborted_in(state: LogState, segment: LogSegment) -> list[AbortedTransaction]:
     try:
-        return segment.aborted
-    except CorruptData:
+        return segment.transactions.aborted
+    except CorruptData as damage:
+        logger.warning("%s: rebuilding it from the log", damage)
         rebuild_aborted(state, [segment])
-        return segment.aborted
+        try:
+            segment.transactions.save()
+        except OSError as error:
+            logger.warning("%s cannot be saved: %s", segment.transactions.path, error)
+        return segment.transactions.aborted
 
 
 class Search(Protocol):

@@ -34,6 +34,7 @@ from strom.storage.segment import DamagedSegment, LogSegment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import ProducerSnapshot, SnapshotFiles
 from strom.storage.start_offset import prepare_removal, read_start
+from strom.storage.transaction_index_recovery import TransactionIndexRecovery
 
 logger = logging.getLogger(__name__)
 
@@ -114,11 +115,15 @@ class Recovery:
             forget_missing(self._disk.files, self._folder, contents.missing)
         self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
+        on_disk = contents.transaction_indexes
+        self._indexes = TransactionIndexRecovery(self._disk, self._folder, on_disk)
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
         state = self._open_clean(bases, snapshots) if clean else None
         if state is None:
             state = self._open_after_crash(bases, snapshots)
         first = state.segments.first.base_offset
+        if self._indexes.find_lost(state, self._unsynced):
+            self._skipping(lambda: self._indexes.rebuild(state))
         state.start_offset = min(max(self._point.start_offset, first), state.end_offset)
         # After an older version, so that missing files are noticed from now on.
         self._stores_start = start is None or start < first
@@ -148,6 +153,7 @@ class Recovery:
                 bases[-1],
                 self._settings.index_interval_bytes,
                 created_ms=self._now_ms,
+                has_transaction_index=self._indexes.must_exist(bases[-1]),
             )
         except (CorruptData, FileNotFoundError) as error:
             logger.warning("%s: %s; checking the whole log", self._folder, error)
@@ -160,7 +166,14 @@ class Recovery:
 
     def _closed_segments(self, bases: list[int]) -> list[LogSegment]:
         return [
-            LogSegment.closed(self._disk, self._folder, base, following, created_ms=self._now_ms)
+            LogSegment.closed(
+                self._disk,
+                self._folder,
+                base,
+                following,
+                created_ms=self._now_ms,
+                has_transaction_index=self._indexes.must_exist(base),
+            )
             for base, following in pairwise(bases)
         ]
 
@@ -225,6 +238,7 @@ class Recovery:
         checked: list[LogSegment] = []
         for base, following in zip(bases, [*bases[1:], None], strict=True):
             segment = LogSegment(self._disk, self._folder, base, created_ms=self._now_ms)
+            segment.transactions.must_exist = self._indexes.must_exist(base)
             checked.append(segment)
             damage = self._check_segment(segment, following)
             if damage is not None:
@@ -341,6 +355,7 @@ class Recovery:
         with self._disk.writing():
             if self._unsynced:
                 self._make_durable(state, self._unsynced)
+            self._indexes.save(state)
             if self._stores_start:
                 first = state.segments.first.base_offset
                 prepare_removal(self._disk.files, self._folder, first)
@@ -368,9 +383,13 @@ class Recovery:
         for segment in closed:
             segment.save_indexes()
             segment.indexes_saved = True
-        if state.segments.active.save_aborted():
+        active = state.segments.active
+        if self._has_markers:
             # A repair takes both together for the outcome of all transactions.
+            active.transactions.save()
             self._disk.files.sync_directory(self._folder)
+        else:
+            active.transactions.remove_file()
         state.snapshots.write(snapshot)
         replace_file(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version

@@ -66,7 +66,11 @@ def _read_marker(segment: LogSegment, position: int, header: BatchHeader) -> Mar
 
 
 def rebuild_aborted(state: LogState, segments: list[LogSegment]) -> None:
-    """Rebuild the transaction indexes of adjacent segments from the log."""
+    """Rebuild the transaction indexes of segments, in their order, from the markers in the log.
+
+    It needs no snapshot: what retention or compaction has removed of a transaction is not read either.
+    CorruptData if damage may hide the end of a transaction.
+    """
     found = state.snapshots.newest(segments[0].base_offset)
     producers, start = found or (ProducerStates(), state.segments.first.base_offset)
     for segment in state.segments.since(start):
@@ -75,8 +79,8 @@ def rebuild_aborted(state: LogState, segments: list[LogSegment]) -> None:
             producers, aborted = stored
         else:
             aborted = replay_segment(segment, producers, start)
-        if segment.base_offset >= segments[0].base_offset:
-            segment.aborted = aborted
+        if segment in segments:
+            segment.transactions.replace(aborted)
         if segment is segments[-1]:
             break
 
@@ -95,6 +99,6 @@ def _stored_end(
     if found is None or found[1] != segment.next_offset:
         return None
     try:
-        return found[0], segment.read_aborted()
+        return found[0], segment.transactions.read()
     except CorruptData:
         return None

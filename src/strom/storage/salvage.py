@@ -29,7 +29,7 @@ from strom.storage.segment import (
 from strom.storage.snapshots import SnapshotFiles
 from strom.storage.start_offset import prepare_removal
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
-from strom.storage.verification import PartitionCheck, SegmentCheck
+from strom.storage.verification import INDEX, PartitionCheck, SegmentCheck, read_indexed
 from strom.wire.kafka.batch import BatchHeader, read_header
 from strom.wire.kafka.records import ControlType, Marker, build_marker, read_marker
 
@@ -89,9 +89,13 @@ class Salvage:
     def run(self) -> Salvaged:
         self._continue_after_the_end()
         self._allow_gaps()
+        lost = {each.path for each in self._check.findings if each.kind == INDEX}
         damaged = [each for each in self._check.segments if each.damage]
-        for segment in self._check.segments if damaged else ():
+        for segment in self._check.segments if damaged or lost else ():
             self._rewrite(segment)
+            index = segment.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
+            if index in lost and not segment.damage:
+                self._save_ended(segment)
         contents = read_folder(self._files, self._folder)
         forget_missing(self._files, self._folder, contents.missing)
         prepare_removal(self._files, self._folder, contents.bases[0])
@@ -140,12 +144,14 @@ class Salvage:
         # It may lack what counts as aborted from now on, and must not hold what has no marker any more:
         # a consumer would filter the records of the producer's next transaction. If only this is done
         # when a crash follows, the next repair decides the same.
-        index = encode_aborted(self._ended)
-        replace_file(
-            self._files, self._folder, stem.rpartition("/")[2] + TRANSACTION_INDEX_SUFFIX, index
-        )
+        self._save_ended(segment)
         self._files.rename(segment.path + CLEANED, segment.path)
         self._files.sync_directory(self._folder)
+
+    def _save_ended(self, segment: SegmentCheck) -> None:
+        name = segment.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
+        index = encode_aborted(self._ended)
+        replace_file(self._files, self._folder, name.rpartition("/")[2], index)
 
     def _whole_batches(
         self, source: File, segment: SegmentCheck
@@ -246,8 +252,10 @@ class Salvage:
     def _saved_aborted(self, segment: SegmentCheck) -> list[AbortedTransaction] | None:
         stem = segment.path.removesuffix(LOG_SUFFIX)
         try:
-            return decode_aborted(read_file(self._files, stem + TRANSACTION_INDEX_SUFFIX))
+            data = read_file(self._files, stem + TRANSACTION_INDEX_SUFFIX)
+            return decode_aborted(data, segment.base_offset, segment.following)
         except FileNotFoundError:
-            return []
+            indexed = read_indexed(self._files, self._folder)
+            return None if indexed is not None and segment.base_offset in indexed else []
         except CorruptData:
             return None

@@ -19,7 +19,7 @@ from strom.storage.files import File, read_file, write_file
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
 from strom.storage.region import Region
 from strom.storage.time_index import TimeIndex
-from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
+from strom.storage.transaction_index import TransactionIndex
 from strom.wire.kafka.batch import (
     HEADER_BYTES,
     NO_TIMESTAMP,
@@ -77,7 +77,9 @@ class LogSegment:
         self._disk = disk
         self._offsets: OffsetIndex | None = OffsetIndex()
         self._times: TimeIndex | None = TimeIndex()
-        self._aborted: list[AbortedTransaction] | None = []
+        self.transactions = TransactionIndex(
+            disk.files, self.stem + TRANSACTION_INDEX_SUFFIX, base_offset
+        )
         self._last_base = self._last_next = -1
         self._last_position = 0
         self._unindexed_bytes = 0
@@ -89,7 +91,14 @@ class LogSegment:
 
     @classmethod
     def closed(
-        cls, disk: Disk, folder: str, base_offset: int, next_offset: int, *, created_ms: int
+        cls,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        next_offset: int,
+        *,
+        created_ms: int,
+        has_transaction_index: bool = True,
     ) -> "LogSegment":
         """A segment that an earlier run has closed; its indexes are loaded on demand."""
         segment = cls(disk, folder, base_offset, created_ms=created_ms)
@@ -98,20 +107,37 @@ class LogSegment:
         segment.active = False
         segment.indexes_saved = True
         segment._largest_timestamp = None
+        segment.transactions.use_saved(must_exist=has_transaction_index)
+        segment.transactions.next_offset = next_offset
         segment.unload()
         return segment
 
     @classmethod
     def resumed(
-        cls, disk: Disk, folder: str, base_offset: int, index_interval: int, *, created_ms: int
+        cls,
+        disk: Disk,
+        folder: str,
+        base_offset: int,
+        index_interval: int,
+        *,
+        created_ms: int,
+        has_transaction_index: bool,
     ) -> "LogSegment":
         """The active segment of a clean stop; CorruptData if its files are inconsistent."""
-        segment = cls.closed(disk, folder, base_offset, base_offset, created_ms=created_ms)
+        segment = cls.closed(
+            disk,
+            folder,
+            base_offset,
+            base_offset,
+            created_ms=created_ms,
+            has_transaction_index=has_transaction_index,
+        )
         segment._offsets = OffsetIndex.decode(
             read_file(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
         )
         segment._times = TimeIndex.decode(read_file(disk.files, segment.stem + TIME_INDEX_SUFFIX))
-        segment._aborted = segment.aborted
+        segment.transactions.next_offset = None
+        segment.transactions.replace(segment.transactions.read())
         segment.active = True
         segment._resume(index_interval)
         segment.indexes_saved = False
@@ -168,15 +194,12 @@ class LogSegment:
         if largest is not None and largest != NO_TIMESTAMP:
             self.time_index.add(largest, self._largest_timestamp_base - self.base_offset)
 
-    def note_aborted(self, transaction: AbortedTransaction) -> None:
-        """Index a transaction whose abort marker is in this segment."""
-        self.aborted.append(transaction)
-
     def close(self) -> None:
         """Close the segment for appends; the next flush saves the indexes."""
         self._note_largest_timestamp()
         self.active = False
         self.indexes_saved = False
+        self.transactions.next_offset = self.next_offset
 
     def truncate(self, size_bytes: int) -> None:
         """Truncate the file, to remove what a failed write has left."""
@@ -187,16 +210,7 @@ class LogSegment:
         files = self._disk.files
         write_file(files, self.stem + OFFSET_INDEX_SUFFIX + suffix, self.offset_index.encode())
         write_file(files, self.stem + TIME_INDEX_SUFFIX + suffix, self.time_index.encode())
-        self.save_aborted(suffix)
-
-    def save_aborted(self, suffix: str = "") -> bool:
-        """Write the index of aborted transactions to the disk; False if there are none."""
-        files, path = self._disk.files, self.stem + TRANSACTION_INDEX_SUFFIX + suffix
-        if self.aborted:
-            write_file(files, path, encode_aborted(self.aborted))
-        elif files.exists(path):
-            files.remove(path)
-        return bool(self.aborted)
+        self.transactions.save(suffix)
 
     # Indexes
 
@@ -223,32 +237,16 @@ class LogSegment:
                 self.rebuild_indexes()
         return self._times  # type: ignore[return-value]
 
-    @property
-    def aborted(self) -> list[AbortedTransaction]:
-        """Aborted transactions whose marker is in this segment; CorruptData if the index is damaged."""
-        if self._aborted is None:
-            self._aborted = self.read_aborted()
-        return self._aborted
-
-    @aborted.setter
-    def aborted(self, transactions: list[AbortedTransaction]) -> None:
-        self._aborted = transactions
-
-    def read_aborted(self) -> list[AbortedTransaction]:
-        """The saved index of aborted transactions; CorruptData if it is damaged."""
-        try:
-            return decode_aborted(read_file(self._disk.files, self.stem + TRANSACTION_INDEX_SUFFIX))
-        except FileNotFoundError:
-            return []
-
     def release(self) -> None:
         """Close the file and unload the indexes: the segment leaves the log."""
         self._disk.open_files.forget(self)
         self._disk.note_unloaded(self)
 
     def unload(self) -> None:
-        """Evict the indexes from memory; they are on disk."""
-        self._offsets = self._times = self._aborted = None
+        """Evict what can be read or rebuilt from the disk."""
+        self._offsets = self._times = None
+        if not self.active:
+            self.transactions.unload()
 
     def rebuild_indexes(self) -> None:
         """Rebuild the offset and time index from the batches, in memory."""

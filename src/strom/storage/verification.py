@@ -17,17 +17,25 @@ from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import FileSystem, read_file
 from strom.storage.folder import list_segments, read_folder
+from strom.storage.partition_metadata import FILE_NAME as METADATA_FILE
+from strom.storage.partition_metadata import IndexedSegments, decode_metadata
 from strom.storage.recovery import RecoveryPoint
-from strom.storage.segment import LOG_SUFFIX
+from strom.storage.segment import LOG_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from strom.storage.start_offset import read_start
+from strom.storage.transaction_index import decode_aborted
 from strom.wire.kafka.batch import BatchHeader
 
+INDEX = "index"
+"""The kind of a finding: a transaction index is lost; the broker rebuilds it."""
 OnBytes = Callable[[int], None]
 """Called with the number of bytes that were checked."""
 
 
 class PartitionFinding(NamedTuple):
-    """Durable offsets that cannot be read: their batches are `damaged`, or `missing` with their files."""
+    """Durable offsets that cannot be read: their batches are `damaged`, or `missing` with their files.
+
+    Of kind INDEX: a segment whose transaction index is damaged or lost.
+    """
 
     kind: str
     path: str
@@ -98,6 +106,7 @@ class PartitionVerification:
         self._on_bytes = on_bytes
         self._cleaned = read_cleaned(files, folder)
         self._epochs = read_epochs(files, folder)
+        self._indexed = read_indexed(files, folder)
         self.check = PartitionCheck(folder.rpartition("/")[2], folder, point)
 
     def run(self) -> PartitionCheck:
@@ -110,6 +119,7 @@ class PartitionVerification:
                 break
             if not self._check_segment(base, path, following):
                 break
+            self._check_index(base, path, following)
         self._check_last()
         self._check_expected([base for base, _ in found])
         return check
@@ -160,6 +170,23 @@ class PartitionVerification:
         if check.end_offset < durable:
             self._find("missing", path, check.end_offset, following)
         return check.end_offset < durable
+
+    def _check_index(self, base: int, path: str, following: int | None) -> None:
+        """Find the transaction index of a closed segment lost, if it was on disk for sure."""
+        is_closed = bool(self._expected) or (
+            following is not None and following < self.check.point.flushed_offset
+        )
+        stem = path.removesuffix(LOG_SUFFIX)
+        if not is_closed or stem == path:
+            return  # of an interrupted swap, which the next start completes
+        index = stem + TRANSACTION_INDEX_SUFFIX
+        try:
+            decode_aborted(read_file(self._files, index), base, following)
+        except CorruptData:
+            self._find(INDEX, index, base, following or self.check.end_offset)
+        except FileNotFoundError:
+            if self._indexed is not None and base in self._indexed:
+                self._find(INDEX, index, base, following or self.check.end_offset)
 
     def _damage_of(self, check: SegmentCheck, following: int | None) -> Iterator[DamagedRange]:
         """The damage in a file; its valid batches are counted."""
@@ -217,4 +244,12 @@ def read_epochs(files: FileSystem, folder: str) -> LeaderEpochs | None:
     try:
         return LeaderEpochs.decode(read_file(files, f"{folder}/{EPOCHS_FILE}"))
     except (CorruptData, FileNotFoundError):
+        return None
+
+
+def read_indexed(files: FileSystem, folder: str) -> IndexedSegments | None:
+    """Which closed segments have a transaction index, None if an older version has closed them."""
+    try:
+        return decode_metadata(read_file(files, f"{folder}/{METADATA_FILE}")).indexed
+    except (FileNotFoundError, ValueError):
         return None
