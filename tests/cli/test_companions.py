@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from strom.model.errors import UserError
 from strom.pipelines import Project
 from strom.pipelines.settings import ProjectSettings
 from strom.supervision.child_process import ChildProcess
+from tools.kafka import free_port
 
 PATIENCE_S = 30
 
@@ -33,11 +33,6 @@ def eventually(condition, what):
             return found
         time.sleep(0.05)
     raise AssertionError(what)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def answers(url):

@@ -3,14 +3,12 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.parse
 import urllib.request
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
@@ -19,14 +17,11 @@ from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.spark.jars import cache_folder, connector_jars
 from strom.pipelines.spark.java import java_home
-from tools.kafka import RealKafka, UnavailableError, locate
+from tools.kafka import RealKafka, UnavailableError, free_port, locate
+from tools.spark_cluster import SparkCluster
 
-READY_S = 150
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+READY_S = 300
+"""Twice what it took beside four busy processes: Spark runs at a lower priority."""
 
 
 @pytest.mark.parametrize("language", ["python", "sql"])
@@ -82,32 +77,7 @@ def test_what_was_not_computed_is_reported(strom, tmp_path):
 
 
 @contextmanager
-def spark_cluster():
-    """Spark's own master and worker, from pyspark's wheel; gives the master's address."""
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home)}
-    launch = [str(home / "bin" / "spark-class")]
-    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port)]
-    worker = ["org.apache.spark.deploy.worker.Worker", address, "--cores", "2", "--memory", "1g"]
-    with ExitStack() as started:
-        for command in (
-            [*launch, *master, "--webui-port", "0"],
-            [*launch, *worker, "--webui-port", "0"],
-        ):
-            process = subprocess.Popen(
-                command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            started.callback(process.wait)
-            started.callback(process.kill)
-        yield address
-
-
-@contextmanager
-def engines(kind):
+def engines(kind, folder):
     """The settings for a laptop, or for Kafka and a Spark cluster: two lines differ."""
     if kind == "laptop":
         yield f"port = {free_port()}", 'master = "local[2]"'
@@ -116,13 +86,18 @@ def engines(kind):
         locate()
     except UnavailableError as reason:
         pytest.skip(str(reason))
-    with RealKafka() as kafka, spark_cluster() as master:
+    with RealKafka() as kafka, SparkCluster(folder) as spark:
+        spark.start_worker(cores=2)
         KafkaLog(kafka.bootstrap_servers).create("clicks", 3)
-        yield f'servers = "{kafka.bootstrap_servers}"', f'master = "{master}"'
+        try:
+            yield f'servers = "{kafka.bootstrap_servers}"', f'master = "{spark.address}"'
+        except AssertionError:
+            print(spark.logs())
+            raise
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["laptop", pytest.param("cluster", marks=pytest.mark.oracle)])
 def test_the_same_project_runs_on_a_laptop_and_on_a_cluster(strom, tmp_path, kind):
     try:
@@ -133,7 +108,7 @@ def test_the_same_project_runs_on_a_laptop_and_on_a_cluster(strom, tmp_path, kin
     strom("init", str(folder))
     settings = folder / "strom.toml"
     port = free_port()
-    with engines(kind) as (kafka_line, spark_line):
+    with engines(kind, tmp_path / "spark") as (kafka_line, spark_line):
         text = (
             settings.read_text()
             .replace("port = 9092", kafka_line)
@@ -191,7 +166,8 @@ def running(folder):
         process = subprocess.Popen(command, stdout=words, stderr=words, start_new_session=True)
         try:
             path = folder / "words"
-            assert eventually(lambda: "Ctrl-C" in path.read_text() or process.poll() is not None)
+            begun = eventually(lambda: "Ctrl-C" in path.read_text() or process.poll() is not None)
+            assert begun, path.read_text()
             assert process.poll() is None, path.read_text()
             line = next(line for line in path.read_text().splitlines() if "Kafka clients" in line)
             yield line.split()[-1]

@@ -16,7 +16,7 @@ from strom.model.errors import UserError
 from strom.pipelines.spark.jars import cache_folder, connector_jars
 from strom.pipelines.spark.java import java_home
 
-READY_S = 150
+READY_S = 300
 SETTINGS = """
 name = "shop"
 [kafka]
@@ -88,7 +88,7 @@ def shop(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_connectors_feed_views_and_end_with_them(strom, shop):
     folder, ports, process = shop
 

@@ -11,8 +11,8 @@ from strom.model.errors import UserError
 from strom.pipelines import Stream, View, count
 from strom.pipelines.spark.session import start_session
 from tests.pipelines.world import World
+from tools.spark_cluster import QUICK
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.extraJavaOptions": QUICK,

@@ -17,8 +17,9 @@ from strom.model.errors import UserError
 from strom.pipelines.data_folder import TOKEN_FILE, read_or_create_token
 from strom.pipelines.spark.jars import cache_folder, connector_jars
 from strom.pipelines.spark.java import java_home
-from tests.pipelines.cluster_driver import QUICK, pages
+from tests.pipelines.cluster_driver import pages
 from tests.pipelines.world import fresh_topic, send
+from tools.spark_cluster import SparkCluster
 
 HIDDEN = (
     "for disk in $(grep -o ' /[^ ]*/mounted ' /proc/self/mounts); do umount -l $disk; done; "
@@ -27,57 +28,6 @@ HIDDEN = (
 """Run a command that sees an empty folder in the place of the one given, and no disk of a test that cuts
 its power: such a disk must be gone before it is mounted again."""
 WAIT_S = 120
-
-
-class Cluster:
-    """Spark's own master, and workers that are started one by one."""
-
-    def __init__(self, folder, started):
-        import pyspark
-
-        home = Path(pyspark.__file__).parent
-        self._launcher = str(home / "bin" / "spark-class")
-        self._folder = folder
-        self._started = started
-        self._environment = os.environ | {
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "JAVA_HOME": java_home(cache_folder()),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": QUICK,
-            "SPARK_WORKER_DIR": str(folder / "work"),
-        }
-        log = folder / "master.log"
-        self._start(["master.Master", "--host", "127.0.0.1", "--port", "0"], log)
-        self.address = wait_for(lambda: address_in(log))
-
-    def start_worker(self, *, without=None):
-        """A worker; `without` is a folder that it does not see."""
-        before = ["unshare", "-m", "sh", "-c", HIDDEN, str(without)] if without else []
-        command = [
-            "worker.Worker",
-            self.address,
-            "--host",
-            "127.0.0.1",
-            "--cores",
-            "1",
-            "--memory",
-            "1g",
-        ]
-        return self._start(command, self._folder / "worker.log", before)
-
-    def _start(self, command, log, before=()):
-        name, *options = command
-        arguments = [f"org.apache.spark.deploy.{name}", *options, "--webui-port", "0"]
-        with log.open("ab") as words:
-            process = subprocess.Popen(
-                [*before, self._launcher, *arguments],
-                env=self._environment,
-                stdout=words,
-                stderr=words,
-            )
-        self._started.callback(stop, process)
-        return process
 
 
 class Driver:
@@ -154,20 +104,14 @@ def wait_for(found):
     return value
 
 
-def address_in(log):
-    words = [word for word in log.read_text().split() if word.startswith("spark://")]
-    return words[0].rstrip(".,") if words else None
-
-
 @contextmanager
 def cluster(folder):
     try:
         connector_jars(java_home(cache_folder()))
     except UserError as reason:
         pytest.skip(str(reason))
-    folder.mkdir()
-    with ExitStack() as started:
-        yield Cluster(folder, started), started
+    with SparkCluster(folder) as spark, ExitStack() as started:
+        yield spark, started
 
 
 def can_hide_folders():
@@ -200,7 +144,7 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
 
         # An executor that joins later, on a machine without the folder.
         kill_with_executors(sharing)
-        without = spark.start_worker(without=data)
+        without = spark.start_worker(before=["unshare", "-m", "sh", "-c", HIDDEN, str(data)])
         send(kafka_servers, stream, [b"/new"] * 10)
         refused = {work: ask.refused(work) for work in ("archive", "batch", "speed")}
         for work in ("archive", "speed"):

@@ -108,6 +108,15 @@ def test_one_that_ignores_the_request_to_stop_is_killed(child):
     assert one.stop() == -signal.SIGKILL
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be stopped there")
+def test_one_that_was_suspended_stops_cleanly(child):
+    polite = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n"
+    one = child(polite + READY + WAIT)
+    one.start(PATIENCE_S)
+    os.kill(one.pid, signal.SIGSTOP)
+    assert one.stop() == 5
+
+
 def test_a_clean_stop_is_not_cut_short_by_the_end_of_the_lifeline(child):
     program = (
         "import os, signal, sys, threading\n"

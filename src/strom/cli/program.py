@@ -16,9 +16,11 @@ import strom
 from strom.cli.options import with_option
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import StromError, UserError
+from strom.supervision.ending import Terminated
 from strom.supervision.log_lines import escape_unconfigured_logs
 
 INTERRUPTED = 130
+TERMINATED = 143
 PIPE_CLOSED = 141
 
 # By section: name, module and attribute, one-line help. `strom --help` imports none of them.
@@ -152,6 +154,8 @@ class Program(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
+        except Terminated:
+            ctx.exit(TERMINATED)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:

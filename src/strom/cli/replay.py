@@ -10,10 +10,17 @@ from strom.cli.progress import progress_bar
 from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
+from strom.supervision.ending import ending_in_time
 
 if TYPE_CHECKING:
     from strom.pipelines.layers.handover import ReplayRound
     from strom.pipelines.views.manifests import Manifests
+
+
+STOP_S = 5.0
+_NOT_STOPPED = (
+    f"The replay did not stop within {STOP_S:g} s and was ended. The same command resumes it."
+)
 
 
 @click.command()
@@ -34,6 +41,11 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     It is computed beside the current version and becomes active as soon as it has caught up.
     `strom views rollback` switches back. The same command resumes an interrupted replay.
     """
+    with ending_in_time(STOP_S, _NOT_STOPPED):
+        _replay(view, start, no_switch, folder)
+
+
+def _replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:

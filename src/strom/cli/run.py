@@ -19,13 +19,26 @@ from strom.cli.project import (
 )
 from strom.metrics.http import HttpStats
 from strom.model.errors import StromError, UserError
+from strom.supervision.ending import EndingDeadline, ending_in_time
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from strom.pipelines.project import Project
     from strom.pipelines.runner import ProjectRunner
 
 STATUS_S = 10.0
 GRACE_S = 0.5
+STEP_S = 3.0
+"""How long the current steps may take once the run is to end, before Spark is killed."""
+START_S, STOP_S = 5.0, 60.0
+"""How long a run may take to end after a signal while it starts, and while it runs."""
+ABANDON_S = 2.0
+"""How long it may take once its threads cannot be stopped."""
+_NOT_STOPPED = (
+    "The run did not stop in time, because Spark or Kafka does not respond. It was ended; the next one "
+    "continues from there."
+)
 
 
 @click.command()
@@ -41,8 +54,15 @@ GRACE_S = 0.5
 def run(folder: Path, mode: Any, quiet: bool) -> None:
     """Run a project: broker, archive, speed and batch layer, serving.
 
-    Ctrl-C and SIGTERM stop it cleanly.
+    Ctrl-C and SIGTERM stop it cleanly. If Spark does not finish its current step within 3 seconds, it
+    is killed, and the next run repeats the step.
     """
+    with ending_in_time(START_S, _NOT_STOPPED) as deadline:
+        _run(folder, mode, quiet, deadline)
+    click.echo("Stopped.")
+
+
+def _run(folder: Path, mode: Any, quiet: bool, deadline: EndingDeadline) -> None:
     project = opened_to_compute(folder)
     from strom.pipelines.preparation import prepare_topics
     from strom.pipelines.project import files_not_loaded
@@ -83,16 +103,31 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
             requests.count,
         )
         address = http.start()
+        deadline.seconds = STOP_S
         runner.start()
         _announce(project, kafka.servers, address, mode, connect)
         try:
             _run_until_signal(runner, quiet)
         finally:
-            runner.stop()
+            if not _stop(runner, spark):
+                deadline.end_within(ABANDON_S)
             http.stop()
             server.close()
             stop_session(spark)
-    click.echo("Stopped.")
+
+
+def _stop(runner: "ProjectRunner", spark: "SparkSession") -> bool:
+    """Stop the runner; False if it waits for something else than Spark."""
+    from strom.pipelines.spark.session import kill_session
+
+    if runner.stop_within(STEP_S):
+        return True
+    notice(
+        f"Spark has not finished its current step within {STEP_S:g} s and is killed. "
+        "The next run repeats the step."
+    )
+    kill_session(spark)
+    return runner.stop_within(GRACE_S)
 
 
 def _announce(

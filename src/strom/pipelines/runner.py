@@ -98,10 +98,18 @@ class ProjectRunner:
 
     def stop(self) -> None:
         """Stop all threads after their current step."""
+        self.stop_within(threading.TIMEOUT_MAX)
+
+    def stop_within(self, seconds: float) -> bool:
+        """The same, but False if a step takes longer; call it again, or abandon the threads."""
         self._stopping.set()
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, min(deadline - time.monotonic(), threading.TIMEOUT_MAX)))
+        if any(thread.is_alive() for thread in self._threads):
+            return False
         self._compactor.close()
+        return True
 
     def wait(self, seconds: float) -> bool:
         """Wait; True if a fatal failure has stopped the run, see `failed`."""

@@ -6,6 +6,7 @@ belong to another program.
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -233,3 +234,4 @@ def _terminate(process: "subprocess.Popen[bytes]") -> None:
             process.stdin.close()
     else:
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # one that SIGSTOP has stopped handles no other signal

@@ -200,7 +200,7 @@ def test_what_exceeds_the_memory_goes_to_the_data_folder(tmp_path):
     def count(schema, batches):
         rows = 0
         for batch in batches:
-            seen.update(path.name for path in spill.iterdir())
+            seen.update(path.name for path in spill.rglob("*"))
             rows += batch.num_rows
         return rows
 

@@ -18,7 +18,7 @@ def connect(
 ) -> "duckdb.DuckDBPyConnection":
     """An in-memory database whose session time zone is UTC.
 
-    What exceeds its memory goes to the folder `spill`; DuckDB cleans it up, also after a kill -9.
+    What exceeds its memory goes to the folder `spill`, of this database alone: DuckDB empties it.
     """
     import duckdb
 

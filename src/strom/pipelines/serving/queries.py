@@ -13,6 +13,7 @@ from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.limits import BATCH_ROWS, QueryLimits, ResultFiles
 from strom.pipelines.serving.merged_states import MAX_BYTES_IN_MEMORY, MergedStates
+from strom.pipelines.serving.spill_folder import SpillFolder
 from strom.pipelines.views.fold import ViewFold, bind
 from strom.pipelines.views.manifests import Manifest, Manifests, Version
 from strom.pipelines.views.versions import definition_of
@@ -38,7 +39,8 @@ class QueryEngine:
     ) -> None:
         self._manifests = manifests
         self._limits = limits
-        spill = Path(manifests.folder).resolve().parent / "spill"
+        self._spill = SpillFolder(Path(manifests.folder).resolve().parent / "spill")
+        spill = self._spill.path
         self._connection = connect(
             memory=f"{limits.memory_bytes}B", spill=spill, spill_bytes=limits.spill_bytes
         )
@@ -136,6 +138,7 @@ class QueryEngine:
         self._running.close()
         self._folds.clear()
         self._connection.close()
+        self._spill.close()
 
     def _views_of(self, query: AdmittedQuery) -> list[Manifest]:
         names = self._manifests.names()

@@ -3,10 +3,12 @@
 import contextlib
 import logging
 import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
@@ -15,6 +17,8 @@ from strom.pipelines.spark.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 DEFAULTS = {
     "spark.driver.memory": "1g",
@@ -35,6 +39,10 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _POOL = "spark.scheduler.pool"
 
+_STANDALONE = "spark://"
+_CONNECT_S = 5.0
+_STOP_S = 3.0
+
 _NICE_INCREMENT, _MAX_NICE = 5, 19
 
 _LOG = "STROM_SPARK_LOG"
@@ -43,12 +51,14 @@ _LOG = "STROM_SPARK_LOG"
 
 def start_session(master: str, settings: Mapping[str, str] | None = None) -> "SparkSession":
     """Start Spark with its Kafka connector; UserError if that fails."""
+    _check_masters(master)
     home = java_home(cache_folder())
     jars = connector_jars(home)
     os.environ["JAVA_HOME"] = home
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -59,14 +69,43 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
         builder = builder.config(name, value)
     builder = builder.config("spark.jars", ",".join(map(str, jars)))
     if not os.environ.get(_LOG):
-        # It logs a stack trace for each error, which strom reports in one line.
-        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+        # They log a stack trace for each error, and if the JVM ends, which strom reports in one line.
+        for name in ("SQLQueryContextLogger", "py4j"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         with _quiet_stderr():
             session = _start_at_lower_priority(builder)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise UserError(f"Spark did not start with master {master}: {_summary(error)}") from None
+    server = getattr(getattr(session, "_sc", None), "_accumulatorServer", None)
+    if server is not None:
+        # It prints a traceback if the JVM ends, which strom reports in one line.
+        server.handle_error = lambda *_: None
     return session
+
+
+def _check_masters(master: str) -> None:
+    """UserError if no master of a standalone cluster accepts connections.
+
+    Spark itself tries for a minute, and then reports a stopped context instead of the reason.
+    """
+    if not master.startswith(_STANDALONE):
+        return
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        with contextlib.suppress(OSError, ValueError, OverflowError):
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+            return
+    raise UserError(
+        f"No Spark master accepts connections at {master}. Start it, or set `master` in [spark] of "
+        'strom.toml; "local[2]" runs Spark on this machine.'
+    )
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs some errors to the root logger."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def java_options(memory: str) -> str:
@@ -100,14 +139,48 @@ def _start_at_lower_priority(builder: "SparkSession.Builder") -> "SparkSession":
         os.setpriority(os.PRIO_PROCESS, own, lower)  # the new process inherits it
         return builder.getOrCreate()
 
-    with ThreadPoolExecutor(1) as launcher:
-        return launcher.submit(start).result()
+    # Not an executor, which the interpreter would wait for when a signal ends this process.
+    started: Future[SparkSession] = Future()
+
+    def run() -> None:
+        try:
+            started.set_result(start())
+        except BaseException as error:  # noqa: BLE001 - raised by `result`
+            started.set_exception(error)
+
+    threading.Thread(target=run, name="start-spark", daemon=True).start()
+    return started.result()
 
 
 def stop_session(session: "SparkSession") -> None:
-    """Stop Spark; a no-op if its JVM has exited, as after a signal to the whole process group."""
-    with contextlib.suppress(Exception), _quiet_stderr():
-        session.stop()
+    """Stop Spark; a no-op if its JVM has exited, as after a signal to the whole process group.
+
+    A JVM that does not respond is killed.
+    """
+
+    def stop() -> None:
+        with contextlib.suppress(Exception):
+            session.stop()
+
+    stopping = threading.Thread(target=stop, name="stop-spark", daemon=True)
+    with _quiet_stderr():
+        stopping.start()
+        stopping.join(_STOP_S)
+        is_late = stopping.is_alive()
+        if is_late:
+            kill_session(session)
+            stopping.join(_STOP_S)
+    if is_late:
+        log.warning("Spark did not respond within %g s and was killed", _STOP_S)
+
+
+def kill_session(session: "SparkSession") -> None:
+    """Kill Spark's JVM, so that calls to it fail; a no-op if Spark runs elsewhere (Spark Connect)."""
+    gateway = getattr(getattr(session, "_sc", None), "_gateway", None)
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait()
 
 
 @contextlib.contextmanager
@@ -139,4 +212,7 @@ def _quiet_stderr() -> Iterator[None]:
 
 
 def _summary(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling"):  # Py4J: the cause follows
+        lines = [line.removeprefix(": ") for line in lines[1:]]
+    return lines[0] if lines else type(error).__name__

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 from strom.pipelines.definitions.view import View
+from strom.pipelines.views.syntax import parse
 
 
 def legacy_fingerprint(view: View) -> str:
@@ -63,7 +64,7 @@ def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -
 def _text_of(function: Callable[..., Any], code: CodeType) -> str:
     """A function's source, unparsed from its syntax tree so that layout does not matter."""
     try:
-        tree = ast.parse(Path(code.co_filename).read_text("utf-8"))
+        tree = parse(Path(code.co_filename).read_text("utf-8"))
     except (OSError, SyntaxError):
         return f"{code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
     texts = [

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -12,13 +13,26 @@ _IGNORED = {"annotation", "returns", "type_comment", "kind", "type_params", "ctx
 """Fields that have no effect on execution, or that other versions of Python add to the tree."""
 
 
+def parse(source: bytes | str) -> ast.Module:
+    """`ast.parse` without garbage collection.
+
+    The finalizer of a failed future logs a traceback, for which Python 3.11 parses the line: within
+    another call that is a SystemError (CPython gh-106905).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 @functools.cache
 def module_tree(file: str | None) -> ast.Module | None:
     """The tree of a file as of its first use, until `forget_trees`."""
     try:
-        return ast.parse(
-            Path(file or "").read_bytes()
-        )  # bytes, so that Python detects the encoding
+        return parse(Path(file or "").read_bytes())  # bytes, so that Python detects the encoding
     except (OSError, SyntaxError, ValueError):
         return None
 
