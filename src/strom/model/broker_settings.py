@@ -108,7 +108,8 @@ class BrokerSettings(ShareBrokerSettings):
         "listener: half of it for large requests (none may be larger than that), a quarter for those up "
         "to a 128th of it, a quarter for responses. A request reserves its size; while that is not free, "
         "its connection is not read. One address holds at most three quarters of each part. While "
-        "requests wait, the slowest uploads below 1 MiB/s are dropped.",
+        "requests wait, stalled uploads are dropped, then the slowest below 1 MiB/s. Large receive "
+        "buffers of AMQP connections have an eighth of it more.",
         kind=Kind.LONG,
         minimum=MIB,
     )
@@ -122,8 +123,8 @@ class BrokerSettings(ShareBrokerSettings):
         "max.connections",
         12_000,
         "How many connections may be open at once, those of queue clients and of the management "
-        "interface included. Fewer if `ulimit -n` is low: half of those files are for the log, 64 for "
-        "the rest of the process.",
+        "interface included. Fewer if `ulimit -n` is low: half of those files are for the log, but "
+        "no more than 4096 if connections need them, and 80 for the rest of the process.",
         minimum=1,
     )
     max_connections_per_ip: int = static(

@@ -112,24 +112,28 @@ class NetworkMemory:
     """The memory of one listener.
 
     Small requests, large ones and unread responses have pools of their own: uploads of many megabytes
-    delay no ordinary produce request, and neither of them delays a fetch.
+    delay no ordinary produce request, and neither of them delays a fetch. The receive buffers of AMQP
+    connections have one beside them: a connection that holds a large buffer may wait for the memory of
+    a message, but one that holds memory of a message never waits for a buffer.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+    def __init__(self, capacity: int, *, buffers: int = 0) -> None:
+        self.capacity = capacity + buffers
         self.responses = MemoryPool(capacity // 4)
+        self.buffers = MemoryPool(buffers)
         self._small = MemoryPool(capacity // 4)
         self._large = MemoryPool(capacity // 2)
         self._small_request = capacity // 128
 
     @property
     def in_use(self) -> int:
-        return self.responses.in_use + self._small.in_use + self._large.in_use
+        requests = self._small.in_use + self._large.in_use
+        return requests + self.responses.in_use + self.buffers.in_use
 
     @property
     def is_wanted(self) -> bool:
         """Whether a request waits."""
-        return self._small.is_wanted or self._large.is_wanted
+        return self._small.is_wanted or self._large.is_wanted or self.buffers.is_wanted
 
     @property
     def largest_request(self) -> int:

@@ -68,7 +68,7 @@ class Clients(Generic[W]):
     def __init__(self, world: W) -> None:
         self.world = world
         settings = BrokerSettings()
-        memory = NetworkMemory(1 << 20)
+        memory = NetworkMemory(1 << 20, buffers=1 << 17)
         self.services = QueueServices(
             world.hub, Declarations(world.hub), settings, "strom@test", memory
         )

@@ -11,10 +11,16 @@ from strom.queues.errors import QueueError, Reason, not_found
 from strom.server.amqp.confirms import Confirms
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.outgoing import MAX_UNCONFIRMED
+from strom.server.amqp.receiving import GROWTH_BYTES, SMALL_BYTES
 from strom.server.transport import slow_uploads
 from strom.server.transport.drop_reason import DropReason
 from strom.wire.amqp.codec import method_frame
-from strom.wire.amqp.content import ContentHeader, encode_header
+from strom.wire.amqp.content import (
+    BasicProperties,
+    ContentHeader,
+    encode_header,
+    encode_properties,
+)
 from strom.wire.amqp.frames import Frame, FrameReader
 from strom.wire.amqp.methods import basic, confirm, decode_method
 from strom.wire.amqp.methods import channel as channel_methods
@@ -271,7 +277,7 @@ def test_a_message_waits_for_memory_that_others_hold_and_is_published_then():
         assert memory.in_use == size
         feed(second, half_a_message(1, size, 10))
         assert (memory.is_wanted, other_wire.reading, wire.reading) == (True, False, True)
-        assert (first.upload is not None, second.upload) == (True, None)
+        assert [one.upload.reservation.is_waiting for one in (first, second)] == [False, True]
         first._transport.connection_lost(None)
         await asyncio.sleep(0)
         assert (memory.in_use, other_wire.reading) == (size, True)
@@ -302,6 +308,140 @@ def test_a_stalled_message_is_dropped_when_others_wait_for_its_memory(monkeypatc
         it.listener.drop_slow_uploads()
         assert (wire.closed, other_wire.closed) == (True, False)
         assert it.listener.dropped[DropReason.SLOW_UPLOAD] == 1
+
+    run(test)
+
+
+def test_a_message_of_a_client_that_does_not_read_is_dropped_when_others_wait(monkeypatch):
+    monkeypatch.setattr(slow_uploads, "OBSERVED_SECONDS", 1e-6)
+
+    async def test(it, wire):
+        memory = it.services.memory
+        other_wire = Transcript()
+        first, second = opened(it, wire), opened(it, other_wire)
+        feed(first, half_a_message(1, memory.largest_request, 1000))
+        monkeypatch.setattr(type(first.out), "is_unread", property(lambda out: out is first.out))
+        first.resume()
+        first._transport.pause_reading()
+        assert first.upload is not None
+        feed(second, half_a_message(1, memory.largest_request, 10))
+        for _ in range(3):
+            it.listener.drop_slow_uploads()
+            await asyncio.sleep(0.001)
+        assert (wire.closed, other_wire.closed) == (True, False)
+
+    run(test)
+
+
+def buffered(connections: list[AmqpConnection]) -> int:
+    """The size of their receive buffers."""
+    return sum(len(one.input.view) for one in connections)
+
+
+async def send(connection: AmqpConnection, data: bytes) -> bytes:
+    """Feed as much at a time as there is room for, while the connection is read; return the rest."""
+    while data and connection._transport.is_reading:
+        room = connection.input.room
+        feed(connection, data[:room])
+        data = data[room:]
+        for _ in range(3):  # a read that fills the buffer ends the turn
+            await asyncio.sleep(0)
+    return data
+
+
+LARGE_HEADER = frame(
+    HEADER_FRAME,
+    1,
+    encode_header(
+        ContentHeader(0, encode_properties(BasicProperties(headers={"x": "y" * 50_000})))
+    ),
+)
+LARGE_PROPERTIES = method_frame(1, basic.Publish(exchange="", routing_key="q")) + LARGE_HEADER
+
+
+def test_half_sent_frames_and_bursts_hold_no_more_buffers_than_there_is_memory():
+    async def test(it, wire):
+        await it.world.declare("q")
+        burst = half_a_message(1, 100_000, 100_000)
+        for data in (burst[:60_000], burst * 3, LARGE_PROPERTIES[:-1]):
+            connections = [opened(it, Transcript()) for _ in range(20)]
+            for one in connections:
+                await send(one, data)
+            small = SMALL_BYTES * len(connections)
+            assert buffered(connections) - small <= max(
+                it.services.memory.buffers.capacity, GROWTH_BYTES
+            )
+            for one in connections:
+                one._transport.connection_lost(None)
+            assert it.services.memory.in_use == 0
+
+    run(test)
+
+
+def test_a_body_larger_than_a_small_buffer_is_published_without_memory_for_a_large_one():
+    async def test(it, wire):
+        await it.world.declare("q")
+        buffers = it.services.memory.buffers
+        buffers.force_take(buffers.capacity, "other")
+        assert await send(opened(it, wire), half_a_message(1, 100_000, 100_000) * 2) == b""
+        await asyncio.sleep(0)
+        assert [len(body) for body in it.world.bodies("q")] == [100_000] * 2
+        assert it.services.memory.in_use == buffers.capacity
+
+    run(test)
+
+
+def test_a_large_header_waits_for_a_buffer_that_others_hold_and_is_published_then():
+    async def test(it, wire):
+        await it.world.declare("q")
+        other = Transcript()
+        first, second = opened(it, wire), opened(it, other)
+        await send(first, LARGE_PROPERTIES[:-1])
+        rest = await send(second, LARGE_PROPERTIES)
+        assert (wire.reading, other.reading) == (True, False)
+        assert [one.upload.reservation.is_waiting for one in (first, second)] == [False, True]
+        first._transport.connection_lost(None)
+        await asyncio.sleep(0)
+        assert other.reading
+        assert await send(second, rest) == b""
+        assert len(it.world.bodies("q")) == 1
+
+    run(test)
+
+
+def test_a_large_frame_in_the_middle_of_a_message_does_not_wait():
+    async def test(it, wire):
+        buffers = it.services.memory.buffers
+        buffers.force_take(buffers.capacity, "other")
+        connection = opened(it, wire)
+        feed(connection, method_frame(2, channel_methods.Open()))
+        feed(connection, half_a_message(2, 1000, 10))
+        await send(connection, LARGE_PROPERTIES)
+        *_, close = wire.methods()
+        assert close.reply_code == ReplyCode.RESOURCE_ERROR
+        assert it.services.memory.in_use == buffers.capacity
+
+    run(test)
+
+
+def test_a_large_buffer_is_given_back_when_it_is_not_needed_or_others_wait():
+    async def test(it, wire):
+        await it.world.declare("q")
+        idle, other = opened(it, wire), Transcript()
+        assert await send(idle, half_a_message(1, 20_000, 20_000)) == b""
+        assert idle.input.is_large
+        idle.release_buffer()
+        assert idle.input.is_large, "it was filled since it was asked last"
+        idle.release_buffer()
+        assert not idle.input.is_large
+        assert it.services.memory.in_use == 0
+        assert await send(idle, half_a_message(1, 20_000, 20_000)) == b""
+        waiting = opened(it, other)
+        await send(waiting, LARGE_PROPERTIES)
+        assert not other.reading
+        idle.release_buffer()
+        await asyncio.sleep(0)
+        assert other.reading
 
     run(test)
 

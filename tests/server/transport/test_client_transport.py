@@ -1,7 +1,9 @@
 """One connection's socket, on both kinds of event loop, over TCP and TLS."""
 
 import asyncio
+import socket
 import ssl
+import struct
 import subprocess
 from pathlib import Path
 
@@ -105,6 +107,22 @@ def test_over_tls_files_are_read_and_not_sent_by_the_kernel(loop, tmp_path, cont
             await until(lambda: handler.input.data == b"hello again")
             handler.transport.close()
             assert await reader.read() == b""
+
+    run(loop, test())
+
+
+def test_a_client_that_has_gone_without_notice_is_no_error(loop, tmp_path):
+    async def test():
+        segment = Segment(tmp_path / "log", b"0123456789")
+        async with listening() as server:
+            client = socket.create_connection(("127.0.0.1", server.listener.port))
+            await until(lambda: bool(server.handlers) and server.handlers[0].calls == ["connected"])
+            handler = server.handlers[0]
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.close()  # a reset, of which the loop hears in its next turn
+            handler.transport.send([segment.region(0, 5), b"after", segment.region(5, 5)])
+            assert not handler.transport.is_open
+            await until(lambda: handler.calls == ["connected", "disconnected"])
 
     run(loop, test())
 

@@ -15,7 +15,7 @@ def run(test):
         loop = asyncio.get_running_loop()
 
         def reserve(host):
-            return Reservation(memory, host, loop, lambda: granted.append(host))
+            return Reservation(memory.pool_of, host, loop, lambda: granted.append(host))
 
         await test(memory, reserve, granted)
         assert (memory.in_use, memory.is_wanted) == (0, False)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strom.wire.amqp import frames
 from strom.wire.amqp.codec import encode_method, method_frame
 from strom.wire.amqp.content import (
     BasicProperties,
@@ -240,6 +241,44 @@ def test_bytes_in_any_two_pieces_say_the_same():
         assert said == expected
 
 
+def meaning_in(capacity: int, data: bytes) -> list[Any]:
+    """What the frames say when they are received into a buffer of so many bytes."""
+    reader, assemblies = FrameReader(FRAME_MAX), dict[int, ContentAssembly[Any]]()
+    said: list[Any] = []
+    held = b""
+    while data or held:
+        count = capacity - len(held)
+        held, data = held + data[:count], data[count:]
+        view = memoryview(held)
+        item = reader.read(view, 0, len(view))
+        if item is None and len(view) == capacity:
+            item = reader.read_part(view, 0, len(view))
+        assert item is not None, f"no progress in {capacity} bytes"
+        said += said_by(item, assemblies.setdefault(item.channel, ContentAssembly()))
+        held = held[item.end :]
+    return said
+
+
+def test_a_body_that_is_larger_than_the_buffer_is_read_in_parts():
+    expected = meaning(STREAM)
+    for capacity in [*range(60, 300), 3999, *range(4000, 4010), 5007, 5008, 5009]:
+        assert meaning_in(capacity, STREAM) == expected, capacity
+
+
+@pytest.mark.parametrize("capacity", [60, 3000, 4095, 4096, 4097])
+def test_a_body_in_parts_is_not_complete_before_its_end_mark(capacity):
+    data = published(1, basic.Publish(0, "x", "k"), SOME, b"b" * 4000)
+    with pytest.raises(AmqpError) as caught:
+        meaning_in(capacity, data[:-1] + b"?")
+    assert caught.value.code is ReplyCode.FRAME_ERROR
+
+
+def test_only_bodies_are_read_in_parts():
+    reader, data = FrameReader(FRAME_MAX), method_frame(1, queue.Declare(queue="q"))
+    for size in range(len(data)):
+        assert reader.read_part(memoryview(data), 0, size) is None
+
+
 def test_stale_bytes_behind_the_received_ones_are_not_read():
     buffer = memoryview(STREAM)
     for filled in range(len(STREAM)):
@@ -312,12 +351,12 @@ def test_a_malformed_publish_is_a_syntax_error():
     assert code_of(b"".join(out)) is ReplyCode.SYNTAX_ERROR
 
 
-def test_a_reader_remembers_only_so_many_publishes():
+def test_all_readers_together_remember_only_so_many_publishes():
     reader = FrameReader(FRAME_MAX)
     for number in range(MAX_KNOWN_PUBLISHES * 2 + 5):
         data = published(1, basic.Publish(0, "x", f"k{number}"), SOME, b"")
         assert read_all(data, reader)[0][0].method.routing_key == f"k{number}"
-    assert len(reader._known) <= MAX_KNOWN_PUBLISHES
+    assert len(frames._known_publishes) <= MAX_KNOWN_PUBLISHES
 
 
 @given(st.data())

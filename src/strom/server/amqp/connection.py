@@ -15,7 +15,7 @@ from strom.queues.errors import QueueError
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.outgoing import MAX_UNCONFIRMED, MAX_UNSENT, OutgoingFrames
 from strom.server.amqp.protocol_state import ProtocolState
-from strom.server.amqp.receiving import FrameBuffer
+from strom.server.amqp.receiving import GROWTH_BYTES, FrameBuffer
 from strom.server.amqp.session import IncompleteMessages, QueueServices
 from strom.server.transport.client_transport import ClientTransport
 from strom.server.transport.reservation import Reservation
@@ -41,14 +41,16 @@ class AmqpConnection:
         self._loop = services.queues.loop
         self._transport = transport
         self._reader = FrameReader(max_body=services.settings.amqp_max_message_bytes)
-        self._reservation = Reservation(services.memory, "", self._loop, self.resume)
+        memory = services.memory
+        self._reservation = Reservation(memory.pool_of, "", self._loop, self.resume)
+        self._buffer_memory = Reservation(lambda _: memory.buffers, "", self._loop, self.resume)
         self.state = ProtocolState(
             transport,
             services,
             self._reader,
             self.out,
             self.channels,
-            IncompleteMessages(self._reservation, services.memory.largest_request),
+            IncompleteMessages(self._reservation, memory.largest_request),
         )
         self._busy: asyncio.Task[Any] | None = None
         self._has_rest = False
@@ -59,14 +61,24 @@ class AmqpConnection:
 
     @property
     def upload(self) -> Upload | None:
-        """The incomplete messages, if they are read."""
-        if not self._reservation.size or not self._transport.is_reading:
+        """The incomplete messages, or the incomplete large frame, if they are read or wait for memory."""
+        for reservation in (self._reservation, self._buffer_memory):
+            if reservation.is_waiting:
+                return Upload(self._transport, reservation)
+        if self._reservation.size:
+            holding = self._reservation
+        elif self._buffer_memory.size and not self.input.fits_small:
+            holding = self._buffer_memory
+        else:
             return None
-        return Upload(self._transport, self._reservation)
+        is_unread = self.out.is_unread
+        if self._transport.is_reading or is_unread:
+            return Upload(self._transport, holding, is_read=not is_unread)
+        return None
 
     def on_connected(self) -> None:
         """Start the timeout for the handshake."""
-        self._reservation.host = self._transport.host
+        self._reservation.host = self._buffer_memory.host = self._transport.host
         self.state.liveness.await_login(self._services.settings.amqp_handshake_timeout_ms / 1000)
 
     def on_disconnected(self) -> None:
@@ -74,6 +86,8 @@ class AmqpConnection:
         self.state.liveness.stop()
         self.state.leave()
         self._reservation.release()
+        self._buffer_memory.release()
+        self.input = FrameBuffer()
 
     def on_received(self) -> None:
         self.state.liveness.received_at = self._loop.time()
@@ -107,7 +121,11 @@ class AmqpConnection:
             while goes_on:
                 item = reader.read(buffer.view, buffer.start, buffer.end)
                 if item is None:
-                    break
+                    if buffer.is_full:
+                        item = reader.read_part(buffer.view, 0, buffer.end)
+                    if item is None:
+                        self._grow(buffer)
+                        break
                 buffer.start = item.end
                 work = state.handle(item)
                 if work is not None:
@@ -127,8 +145,33 @@ class AmqpConnection:
             state.fail(AmqpError(ReplyCode.INTERNAL_ERROR, str(error)), 0)
             buffer.start = buffer.end
         if self._transport.is_open:
-            buffer.make_room(reader.wanted if self._may_handle() else 0)
+            buffer.make_room()
             self._update_reading()
+
+    def _grow(self, buffer: FrameBuffer) -> None:
+        """Get a large buffer: for a frame that needs it, or for a busy client if memory is free."""
+        if buffer.room or buffer.is_large:
+            return
+        size = min(GROWTH_BYTES, self._buffer_memory.pool.capacity)
+        if self._buffer_memory.take(size):
+            buffer.grow()
+        elif buffer.is_full and self._reservation.size:
+            # It must not wait, because others could wait for what it holds.
+            text = "a large frame arrives in the middle of a message while memory is short"
+            raise AmqpError(ReplyCode.RESOURCE_ERROR, text)
+        elif buffer.is_full:
+            self._buffer_memory.wait(size)
+
+    def release_buffer(self) -> None:
+        """Give a large buffer back if it is not needed, or others wait for one; called every second."""
+        buffer = self.input
+        if not buffer.is_large:
+            return
+        is_needed = buffer.is_needed()  # each time, because it starts to observe again
+        wanted = self._buffer_memory.pool.is_wanted
+        if buffer.fits_small and (wanted or not is_needed):
+            buffer.shrink()
+            self._buffer_memory.release()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a handler that waits; no other frame of this connection is handled meanwhile."""
@@ -170,8 +213,13 @@ class AmqpConnection:
 
     def _may_handle(self) -> bool:
         """Whether frames may be handled: no request is in progress and the client is not blocked."""
-        is_waiting = self._busy is not None or self._reservation.is_waiting
-        return not is_waiting and not self.out.is_full and not self._is_blocked()
+        is_waiting = self._reservation.is_waiting or self._buffer_memory.is_waiting
+        return (
+            self._busy is None
+            and not is_waiting
+            and not self.out.is_full
+            and not self._is_blocked()
+        )
 
     def _is_blocked(self) -> bool:
         """Whether publishers are blocked, and this connection has published."""

@@ -28,7 +28,8 @@ class AmqpListener:
         self._queues = queues
         self._timer: asyncio.TimerHandle | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        self.memory = NetworkMemory(settings.max_bytes_in_flight)
+        capacity = settings.max_bytes_in_flight
+        self.memory = NetworkMemory(capacity, buffers=capacity // 8)
         services = QueueServices(
             queues, self.declarations, settings, f"strom@{settings.host}", self.memory
         )
@@ -68,6 +69,8 @@ class AmqpListener:
         await asyncio.sleep(0)
 
     def _sweep(self) -> None:
+        for connection in self.connections:
+            connection.release_buffer()
         self._socket.drop_slow_uploads()
         self._sweeper = self._queues.loop.call_later(SWEEP_SECONDS, self._sweep)
 

@@ -58,9 +58,12 @@ class OutgoingFrames:
     @property
     def is_full(self) -> bool:
         """Whether unread responses or unconfirmed messages exceed their limit."""
+        return self.unconfirmed >= MAX_UNCONFIRMED or self.size > MAX_UNSENT or self.is_unread
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the client does not read, so that its responses exceed their limit."""
         transport = self._transport
-        if self.unconfirmed >= MAX_UNCONFIRMED or self.size > MAX_UNSENT:
-            return True
         return transport.is_write_paused and (
             transport.unsent_bytes > MAX_UNSENT or transport.is_pool_exhausted
         )

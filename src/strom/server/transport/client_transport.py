@@ -57,7 +57,7 @@ class TransportHandler(Protocol):
 
     @property
     def upload(self) -> Upload | None:
-        """The request being received, if it holds memory and is read."""
+        """The request being received, if it waits for memory, or holds some and waits for its client."""
         ...
 
     def on_connected(self) -> None:
@@ -228,7 +228,13 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         A queued piece makes the event loop report when the socket accepts more.
         """
         if self.can_send_files and len(region) and not socket.get_write_buffer_size():
-            region.send(socket.get_extra_info("socket").fileno())
+            try:
+                region.send(socket.get_extra_info("socket").fileno())
+            except (ConnectionError, TimeoutError):
+                # The client has gone, which the event loop has not noticed yet.
+                self.is_open = False
+                socket.abort()
+                return
         if len(region):
             socket.write(region.take(PIECE_BYTES))
         if not len(region):

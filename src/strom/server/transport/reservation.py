@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from strom.server.memory import MemoryPool, NetworkMemory
+from strom.server.memory import MemoryPool
 
 
 class Reservation:
@@ -11,17 +11,17 @@ class Reservation:
 
     def __init__(
         self,
-        memory: NetworkMemory,
+        pool_of: Callable[[int], MemoryPool],
         host: str,
         loop: asyncio.AbstractEventLoop,
         on_granted: Callable[[], None],
     ) -> None:
         self.size = 0
         self.host = host
-        self._memory = memory
+        self._pool_of = pool_of
         self._loop = loop
         self._on_granted = on_granted
-        self._pool = memory.pool_of(0)
+        self._pool = pool_of(0)
         self._wanted = 0
 
     @property
@@ -37,7 +37,7 @@ class Reservation:
         """Hold at least this many bytes from now on; False if they would have to be waited for."""
         if size <= self.size:
             return True
-        pool = self._memory.pool_of(size)
+        pool = self._pool_of(size)
         if not pool.take(size - self.size if pool is self._pool else size, self.host):
             return False
         if pool is not self._pool:
@@ -49,7 +49,7 @@ class Reservation:
     def wait(self, size: int) -> None:
         """Give back everything, and hold this many bytes when it is their turn."""
         self.release()
-        self._pool = self._memory.pool_of(size)
+        self._pool = self._pool_of(size)
         self._wanted = size
         self._pool.wait(size, self.host, self._granted)
 

@@ -16,6 +16,8 @@ from strom.server.transport.drop_reason import DropReason
 from strom.server.transport.slow_uploads import SlowUploads
 
 BACKLOG = 1024
+URGENT_SWEEP_SECONDS = 0.1
+"""How often uploads are observed while requests wait for memory."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class SocketListener(Generic[H]):
         self.make_handler = make_handler
         self._slots = slots
         self._slow_uploads = SlowUploads()
+        self._sweeper: asyncio.TimerHandle | None = None
         self._server: asyncio.Server | None = None
 
     async def bind(self, address: BindAddress, tls: ssl.SSLContext | None = None) -> None:
@@ -78,6 +81,7 @@ class SocketListener(Generic[H]):
 
     def stop_serving(self) -> None:
         """Stop accepting; connections stay open."""
+        self._cancel_sweep()
         if self._server is not None:
             self._server.close()
 
@@ -91,10 +95,19 @@ class SocketListener(Generic[H]):
         self._slots.release(connection)
 
     def drop_slow_uploads(self) -> None:
-        """To be called every second: free memory that requests wait for."""
-        if self.memory.is_wanted:
-            uploads = [one.upload for one in self.connections]
-            self._slow_uploads.drop(filter(None, uploads), self.loop.time())
+        """Free memory that requests wait for. To be called every second; repeats itself while they do."""
+        self._cancel_sweep()
+        if not self.memory.is_wanted:
+            self._slow_uploads.forget()
+            return
+        uploads = [one.upload for one in self.connections]
+        self._slow_uploads.drop(filter(None, uploads), self.loop.time())
+        self._sweeper = self.loop.call_later(URGENT_SWEEP_SECONDS, self.drop_slow_uploads)
+
+    def _cancel_sweep(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
 
 
 def _problem(address: BindAddress, error: OSError) -> UserError:

@@ -6,6 +6,8 @@ The reader gets a buffer with the range that is filled, and returns one item at 
 - `Acknowledgement`: a basic.ack;
 - `Frame`: any other frame, also a publish whose content is incomplete.
 
+A body frame that is larger than the buffer is read in parts, if the caller asks for them.
+
 The caller must still check that the channel is open and, for the first two, that the channel is not in
 the middle of another content (`ContentAssembly.expect_method`).
 """
@@ -29,14 +31,16 @@ from strom.wire.amqp.protocol import (
     ReplyCode,
 )
 
-MAX_KNOWN_PUBLISHES = 1024
-"""How many distinct publish methods a reader caches; most producers use few."""
+MAX_KNOWN_PUBLISHES = 4096
+"""How many distinct publish methods are cached, for all connections; most producers use few."""
 MAX_KNOWN_PUBLISH_BYTES = 256
 
 _FRAME_TYPES = frozenset({METHOD_FRAME, HEADER_FRAME, BODY_FRAME, HEARTBEAT_FRAME})
 _PUBLISH_INDEX = Publish.INDEX
 _ACK_INDEX = Ack.INDEX
 _ACK_BYTES = 13
+_known_publishes: dict[bytes, Publish] = {}
+"""Of all readers: a cache of each would cost every connection hundreds of kilobytes."""
 
 _HEAD = struct.Struct(">BHI")
 _METHOD_HEAD = struct.Struct(">BHII")
@@ -46,7 +50,7 @@ _END_AND_HEADER = struct.Struct(">BBHIHHQ")
 
 
 class Frame(NamedTuple):
-    """A frame of any type; the payload is a view that is valid until the buffer is reused."""
+    """A frame of any type, or a part of a body; the payload is valid until the buffer is reused."""
 
     type: int
     channel: int
@@ -80,12 +84,16 @@ class FrameReader:
         """A larger body goes to the content assembly, which rejects it."""
         self.wanted = FRAME_HEAD_BYTES
         """How many bytes `read` needs to continue, after it found no complete frame."""
-        self._known: dict[bytes, Publish] = {}
+        self._channel = 0
+        self._rest = 0
+        """Of the body frame of this channel, whose first part was read: how many bytes are to come."""
 
     def read(
         self, buffer: memoryview, position: int, filled: int
     ) -> Publication | Acknowledgement | Frame | None:
         """The next item at a position of a buffer that ends at `filled`; None if it is incomplete."""
+        if self._rest:
+            return self._last_part(buffer, position, filled)
         available = filled - position
         if available >= FRAME_HEAD_BYTES + 4:
             kind, channel, size, index = _METHOD_HEAD.unpack_from(buffer, position)
@@ -99,6 +107,34 @@ class FrameReader:
                     if mark == FRAME_END:
                         return Acknowledgement(channel, tag, bits & 1 == 1, position + 21)
         return self._frame(buffer, position, filled)
+
+    def read_part(self, buffer: memoryview, position: int, filled: int) -> Frame | None:
+        """What there is of a body frame that `read` found incomplete; None if it is no body frame.
+
+        The last byte of the body is left for `read`: until the frame's end is there, the body must not
+        be complete.
+        """
+        if not self._rest:
+            if filled - position <= FRAME_HEAD_BYTES:
+                return None
+            kind, self._channel, size = _HEAD.unpack_from(buffer, position)
+            if kind != BODY_FRAME:
+                return None
+            position += FRAME_HEAD_BYTES
+            self._rest = size
+        part = min(filled - position, self._rest - 1)
+        self._rest -= part
+        end = position + part
+        return Frame(BODY_FRAME, self._channel, buffer[position:end], end) if part > 0 else None
+
+    def _last_part(self, buffer: memoryview, position: int, filled: int) -> Frame | None:
+        end = position + self._rest
+        if end >= filled:
+            self.wanted = self._rest + 1
+            return None
+        _check_end(buffer[end])
+        self._rest = 0
+        return Frame(BODY_FRAME, self._channel, buffer[position:end], end + 1)
 
     def _publication(
         self, buffer: memoryview, position: int, filled: int, channel: int, size: int
@@ -129,7 +165,7 @@ class FrameReader:
             return None
         properties = bytes(buffer[method_end + 20 : header_end])
         if not body_size:
-            method = self._publish(buffer[position + 7 : method_end])
+            method = _decode_publish(buffer[position + 7 : method_end])
             return Publication(channel, method, properties, b"", header_end + 1)
         if header_end + 8 > filled:
             return None
@@ -145,22 +181,9 @@ class FrameReader:
             or buffer[body_end] != FRAME_END
         ):
             return None
-        method = self._publish(buffer[position + 7 : method_end])
+        method = _decode_publish(buffer[position + 7 : method_end])
         body = bytes(buffer[body_start:body_end])
         return Publication(channel, method, properties, body, body_end + 1)
-
-    def _publish(self, payload: memoryview) -> Publish:
-        """The method, mostly from the cache."""
-        key = bytes(payload)
-        known = self._known.get(key)
-        if known is not None:
-            return known
-        method = decode_arguments(Publish, key)
-        if len(key) <= MAX_KNOWN_PUBLISH_BYTES:
-            if len(self._known) >= MAX_KNOWN_PUBLISHES:
-                self._known.clear()
-            self._known[key] = method
-        return method
 
     def _frame(self, buffer: memoryview, position: int, filled: int) -> Frame | None:
         if filled - position < FRAME_HEAD_BYTES:
@@ -179,14 +202,31 @@ class FrameReader:
         if end >= filled:
             self.wanted = size + FRAME_OVERHEAD
             return None
-        if buffer[end] != FRAME_END:
-            raise AmqpError(
-                ReplyCode.FRAME_ERROR,
-                f"frame ends with {buffer[end]:#04x} instead of {FRAME_END:#04x}",
-            )
+        _check_end(buffer[end])
         if kind == HEARTBEAT_FRAME:
             _check_heartbeat(channel, size)
         return Frame(kind, channel, buffer[start:end], end + 1)
+
+
+def _decode_publish(payload: memoryview) -> Publish:
+    """The method, mostly from the cache."""
+    key = bytes(payload)
+    known = _known_publishes.get(key)  # faster than an LRU cache
+    if known is not None:
+        return known
+    method = decode_arguments(Publish, key)
+    if len(key) <= MAX_KNOWN_PUBLISH_BYTES:
+        if len(_known_publishes) >= MAX_KNOWN_PUBLISHES:
+            _known_publishes.clear()
+        _known_publishes[key] = method
+    return method
+
+
+def _check_end(mark: int) -> None:
+    if mark != FRAME_END:
+        raise AmqpError(
+            ReplyCode.FRAME_ERROR, f"frame ends with {mark:#04x} instead of {FRAME_END:#04x}"
+        )
 
 
 def _check_heartbeat(channel: int, size: int) -> None:
