@@ -61,7 +61,7 @@ def _nanoseconds(work: Callable[[], object]) -> float:
 def scrape(topics: int = TOPICS) -> tuple[float, float, int, int]:
     """Seconds of CPU of a scrape in all and of its longest slice; slices; bytes."""
     readings = [
-        PartitionReading(f"topic-{one}", 0, one, one, one, one, 1, 0, one, False)
+        PartitionReading(f"topic-{one}", 0, one, one, one, one, 1, 0, one, 0, False)
         for one in range(topics)
     ]
     registry = MetricsRegistry([LogCollector(lambda: iter(readings))])

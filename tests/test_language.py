@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from strom.pipelines.views.syntax import parse
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -61,7 +63,7 @@ TEST = re.compile(r"\s*(?:async def|def|class) ((?:test_|Test)\w+)")
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    return parse(path.read_text("utf-8"))
 
 
 def texts(path: Path) -> Iterator[tuple[int, str]]:

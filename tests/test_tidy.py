@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from strom.pipelines.views.syntax import parse
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 OWN = sorted(
@@ -24,7 +26,7 @@ def relative(path: Path) -> str:
 
 @cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+    return parse(path.read_text("utf-8"))
 
 
 def test_there_is_something_to_check():

@@ -93,7 +93,7 @@ class Node:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline, after which the node must be restarted."""
-        self._files = files or DiskFiles(SPARE_DESCRIPTORS)
+        self._files = files or DiskFiles(SPARE_DESCRIPTORS, connections=settings.max_connections)
         self._slots = make_connection_slots(settings, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None

@@ -1,11 +1,13 @@
 """A broker without sockets, on a disk in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
+from strom.broker.turns import in_turns
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
 from strom.storage.log import Appended
@@ -13,6 +15,30 @@ from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch, read_records
+
+
+class Memory(NamedTuple):
+    """So much memory for a response, all the time."""
+
+    free: int
+
+    def take(self, size: int) -> None:
+        """It does not become less."""
+
+
+class HeldTurns:
+    """In the place of `in_turns`: the first step of each work is done, the others on `go_on`."""
+
+    def __init__(self) -> None:
+        self._held: list[Iterable[object]] = []
+
+    async def __call__(self, steps: Iterable[object]) -> None:
+        next(iter(steps))
+        self._held.append(steps)
+
+    async def go_on(self) -> None:
+        for steps in self._held:
+            await in_turns(steps)
 
 
 class Opened:

@@ -6,7 +6,7 @@ import pytest
 from strom.broker.fetching import Fetch, FetchLimits, TopicKey, WaitingFetch, WantedPartition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, UserError
 from strom.testing.memory_files import MemoryFiles
-from tests.broker.opened import new_partition, opened, safe, values_in
+from tests.broker.opened import Memory, new_partition, opened, safe, values_in
 
 
 def run(test):
@@ -53,7 +53,7 @@ def test_waiting_fetches_are_answered_when_the_disk_fails():
         async with opened() as world:
             partition = await new_partition(world)
             wanted = WantedPartition(TopicKey("t", None), 0, 0, 1000)
-            fetch = Fetch([wanted], FetchLimits(60_000, 1, 1000), lambda _: partition, lambda: 1000)
+            fetch = Fetch([wanted], FetchLimits(60_000, 1, 1000), lambda _: partition, Memory(1000))
             assert not fetch.is_ready()
             waiting = WaitingFetch(fetch, asyncio.get_running_loop())
             world.files.fail(1, errno.EIO, only="datasync")
@@ -203,7 +203,7 @@ def test_a_consumer_gets_an_error_for_a_damaged_batch_and_the_others():
             def fetch(offset):
                 wanted = WantedPartition(TopicKey("t", None), 0, offset, 1000)
                 limits = FetchLimits(0, 1, 1000)
-                return Fetch([wanted], limits, lambda _: partition, lambda: 1000).read()[0]
+                return Fetch([wanted], limits, lambda _: partition, Memory(1000)).read()[0]
 
             assert fetch(1).error is ErrorCode.CORRUPT_MESSAGE
             assert (fetch(0).error, fetch(2).error) == (ErrorCode.NONE, ErrorCode.NONE)

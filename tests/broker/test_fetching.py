@@ -1,9 +1,16 @@
 import asyncio
 
-from strom.broker.fetching import Fetch, FetchLimits, TopicKey, WaitingFetch, WantedPartition
+from strom.broker.fetching import (
+    ChangesOfMany,
+    Fetch,
+    FetchLimits,
+    TopicKey,
+    WaitingFetch,
+    WantedPartition,
+)
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
-from tests.broker.opened import Opened, new_partition, opened
+from tests.broker.opened import Memory, Opened, new_partition, opened
 
 PLENTY = 1 << 20
 
@@ -25,7 +32,7 @@ def fetch_of(
         for index in range(len(partitions))
     ]
     limits = FetchLimits(max_wait_ms, min_bytes, max_bytes)
-    return Fetch(wanted, limits, lambda item: partitions[item.partition], lambda: memory)
+    return Fetch(wanted, limits, lambda item: partitions[item.partition], Memory(memory))
 
 
 async def filled(world: Opened, name: str, count: int = 3, size: int = 100) -> Partition:
@@ -147,8 +154,17 @@ def test_a_partition_that_is_not_there_is_an_error_of_its_own():
                 return partition
 
             wanted = [WantedPartition(TopicKey("t", None), index, 0, PLENTY) for index in (0, 1)]
-            fetch = Fetch(wanted, FetchLimits(0, 1, PLENTY), find, lambda: PLENTY)
+            fetch = Fetch(wanted, FetchLimits(0, 1, PLENTY), find, Memory(PLENTY))
             errors = [each.error for each in fetch.read()]
             assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    run(test())
+
+
+def test_a_change_after_the_timeout_does_not_prolong_the_wait_for_many_partitions():
+    async def test():
+        changes = ChangesOfMany(asyncio.get_running_loop(), 0, set())
+        changes.partition_changed()
+        assert not await changes.wait()
 
     run(test())

@@ -5,12 +5,15 @@ import dataclasses
 import errno
 import itertools
 import threading
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 import pytest
 
-from strom.broker.groups import Groups
+from strom.broker import groups as groups_module
+from strom.broker import turns
+from strom.broker.groups import Groups, GroupTimers
 from strom.broker.state_topic import java_hash
 from strom.coordination.groups.commands import (
     CommitOffsets,
@@ -18,18 +21,22 @@ from strom.coordination.groups.commands import (
     Heartbeat,
     JoinGroup,
     JoinResponse,
+    JoinTimeout,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
+    Timer,
 )
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import DAY_MS
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.testing import ManualClock, MemoryFiles
-from tests.broker.opened import Opened, opened
+from tests.broker.opened import HeldTurns, Opened, opened
 
 PARTITION = TopicPartition("t", 0)
+TOMBSTONES_OF_A_GROUP = 2
+"""Of its only offset, and of the group itself."""
 _fresh = itertools.count()
 
 
@@ -250,12 +257,98 @@ def test_a_deleted_topic_takes_its_offsets_along():
     run(test())
 
 
+async def largest_step(work: Coroutine[object, object, None], measure: Callable[[], int]) -> int:
+    """By how much a figure changes at most in one turn of the event loop, while work is done."""
+    task = asyncio.create_task(work)
+    largest, last = 0, measure()
+    while not task.done():
+        await asyncio.sleep(0)
+        largest, last = max(largest, abs(measure() - last)), measure()
+    await task
+    return largest
+
+
+@pytest.mark.parametrize("by", ["deletion of the topic", "expiry"])
+def test_offsets_of_many_groups_are_deleted_in_turns(monkeypatch, by):
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
+
+    async def test():
+        clock = ManualClock()
+        async with coordinating(clock=clock, partitions=1) as (world, groups):
+            names = [f"g-{number}" for number in range(50)]
+            await asyncio.gather(*(groups.submit(commit(name, 5)) for name in names))
+            end = world.broker.topic(CONSUMER_OFFSETS_TOPIC).partitions[0].log
+            clock.advance(8 * DAY_MS)
+            work = world.broker.delete_topic("t") if by != "expiry" else groups.expire_offsets()
+            assert await largest_step(work, lambda: end.end_offset) <= TOMBSTONES_OF_A_GROUP
+            assert [await committed(groups, name) for name in names] == [None] * len(names)
+
+    run(test())
+
+
+def test_expiry_ends_with_the_deletion_of_the_topic_of_offsets(monkeypatch):
+    held = HeldTurns()
+
+    async def test():
+        clock = ManualClock()
+        async with coordinating(clock=clock, partitions=1) as (world, groups):
+            await groups.submit(commit("g", 5))
+            await groups.submit(commit("h", 5))
+            clock.advance(8 * DAY_MS)
+            with monkeypatch.context() as patch:
+                patch.setattr(groups_module, "in_turns", held)
+                await groups.expire_offsets()
+            await world.broker.delete_topic(CONSUMER_OFFSETS_TOPIC)
+            await groups.topic.ensure()
+            await groups.submit(commit("h", 7, clock.now_ms()))
+            await held.go_on()
+            assert await committed(groups, "h") == 7
+
+    run(test())
+
+
+def test_a_stop_ends_the_expiry_and_logs_nothing(monkeypatch, caplog):
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
+
+    async def test():
+        clock = ManualClock()
+        async with coordinating(clock=clock, partitions=1) as (_, groups):
+            names = [f"g-{number}" for number in range(50)]
+            await asyncio.gather(*(groups.submit(commit(name, 5)) for name in names))
+            clock.advance(8 * DAY_MS)
+            expiry = asyncio.create_task(groups.expire_offsets())
+            await asyncio.sleep(0)
+            groups.stop()
+            await expiry
+            assert caplog.text == ""
+
+    run(test())
+
+
+def test_an_offset_for_a_topic_that_was_recreated_meanwhile_is_refused():
+    async def test():
+        async with coordinating() as (world, groups):
+            former = world.broker.topic("t").topic.id.bytes
+            await world.broker.delete_topic("t")
+            offset = CommittedOffset(offset=7, committed_ms=0, topic_id=former)
+            command = CommitOffsets(
+                group="g", generation=-1, member="", offsets=((PARTITION, offset),)
+            )
+            unknown = {PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            assert (await groups.submit(command)).partitions == unknown
+            await world.broker.create_topic("t", 1, {})
+            assert (await groups.submit(command)).partitions == unknown
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
 def test_a_topic_that_was_deleted_just_before_a_crash_takes_its_offsets_along_too():
     async def test():
         files = MemoryFiles()
         async with coordinating(files) as (world, groups):
             await groups.submit(commit("g", 5))
-            world.broker.on_topic_deleted.clear()  # as if the crash had come before
+            world.broker.after_topic_deleted.clear()  # as if the crash had come before
             await world.broker.delete_topic("t")
             assert await committed(groups, "g") == 5
         for _ in range(2):
@@ -275,7 +368,7 @@ def test_offsets_of_a_topic_that_was_recreated_do_not_count():
             await groups.submit(mine)
         async with coordinating(files) as (world, groups):
             assert await committed(groups, "g") == 7
-            world.broker.on_topic_deleted.clear()  # as if the crash had come before
+            world.broker.after_topic_deleted.clear()  # as if the crash had come before
             await world.broker.delete_topic("t")
             await world.broker.create_topic("t", 1, {})
         async with coordinating(files) as (_, groups):
@@ -348,3 +441,40 @@ def test_texts_are_hashed_as_in_java(text, number):
 
 def test_the_smallest_number_has_no_opposite():
     assert java_hash("polygenelubricants") == 0
+
+
+def test_timers_that_expire_together_have_a_turn_each():
+    """Other requests are served in between: each may change the assignment of a large group."""
+
+    async def test():
+        fired: list[Timer] = []
+        timers = GroupTimers(fired.append)
+        timers.set({JoinTimeout(f"g{number}"): 1 for number in range(100)})
+        time.sleep(0.01)  # noqa: ASYNC251 - all of them expire in the same turn
+        before = 0
+        while before < 100:
+            await asyncio.sleep(0)
+            assert len(fired) <= before + 1
+            before = len(fired)
+        assert fired == [JoinTimeout(f"g{number}") for number in range(100)]
+
+    run(test())
+
+
+def test_a_timer_that_is_set_again_while_it_waits_for_its_turn_does_not_fire():
+    async def test():
+        fired: list[Timer] = []
+
+        def on_timer(timer: Timer) -> None:
+            fired.append(timer)
+            timers.set({JoinTimeout("later"): 60_000, JoinTimeout("cancelled"): None})
+
+        timers = GroupTimers(on_timer)
+        names = ("first", "later", "cancelled", "last")
+        timers.set({JoinTimeout(name): 1 for name in names})
+        while JoinTimeout("last") not in fired:
+            await asyncio.sleep(0)
+        assert fired == [JoinTimeout("first"), JoinTimeout("last")]
+        timers.stop()
+
+    run(test())

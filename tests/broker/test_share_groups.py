@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from strom.broker import share_groups, share_state_log
+from strom.broker import share_groups, share_state_log, turns
 from strom.broker.replaying import records_of
+from strom.broker.share_sessions import SessionKey
 from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
 from strom.coordination.groups.share.partitions.records import ShareSnapshot, decode
 from strom.coordination.groups.share.partitions.share_partition import (
@@ -20,10 +21,12 @@ from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import SHARE_STATE_TOPIC
 from strom.storage.region import Region
 from strom.testing import ManualClock, MemoryFiles
+from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, build_batch, build_marker
 from strom.wire.kafka.records import Record as WireRecord
 from tests.broker.opened import safe
-from tests.broker.sharing import MEMBER, OTHER, Sharing, sharing, values_of
+from tests.broker.sharing import GROUP, MEMBER, OTHER, Sharing, sharing, values_of
+from tests.broker.test_groups import SlowDisk
 
 ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 
@@ -32,8 +35,106 @@ def run(test):
     asyncio.run(asyncio.wait_for(test, 60))
 
 
+async def pause() -> None:
+    """For administration: no other work is to be done."""
+
+
 async def put(it: Sharing, *values: bytes) -> None:
     await it.world.produce(it.source, *values)
+
+
+# --- damage ------------------------------------------------------------------------------------
+
+
+def flip(files: MemoryFiles, byte: int, *batches: int) -> None:
+    """Change a bit of some batches of the topic."""
+    path = "data/t-0/00000000000000000000.log"
+    data = bytearray(files.peek(path))
+    starts = [at for at, _ in headers(data)]
+    for nth in batches:
+        data[starts[nth] + byte] ^= 1
+    files.poke(path, data)
+
+
+async def put_batches(it: Sharing, *values: bytes) -> None:
+    for value in values:
+        await put(it, value)
+
+
+async def drain(it: Sharing) -> list[bytes | None]:
+    """Acquire and accept until nothing is left."""
+    values: list[bytes | None] = []
+    while (taken := it.take()).acquired:
+        for one in taken.acquired:
+            assert await it.acknowledge(one.first, one.last, ACCEPT) is ErrorCode.NONE
+        values += values_of(taken)
+    return values
+
+
+@pytest.mark.parametrize("byte", [0, 9, 11, 16, 20, 22, 26, 60, 66])
+@pytest.mark.parametrize("damaged", [[0], [2], [4], [1, 2], [0, 4], [0, 1, 2, 3, 4]])
+def test_a_damaged_batch_is_archived_and_the_group_goes_on(damaged, byte, caplog):
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            await put_batches(it, b"0", b"1", b"2", b"3", b"4")
+        files.sync_all()
+        flip(files, byte, *damaged)
+        async with sharing(files) as it:
+            left = [b"%d" % at for at in range(5) if at not in damaged]
+            assert await drain(it) == left
+            assert it.shared.lag == 0
+            said = caplog.text.count("gets no records of the damaged batch")
+            assert 0 < said <= len(damaged)
+            assert it.source.reading().damaged_offsets == len(damaged)
+            await put(it, b"5")
+            assert await drain(it) == [b"5"]
+        async with sharing(files) as it:
+            assert await drain(it) == [], "what was archived stays so after a restart"
+            assert caplog.text.count("gets no records of the damaged batch") == said
+
+    run(test())
+
+
+def test_records_beside_damage_are_delivered_once_and_redelivered_as_usual():
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            await put_batches(it, b"0", b"1", b"2", b"3")
+            assert it.acquired() == [Acquired(0, 3, 1)]
+            assert await it.acknowledge(0, 3, RELEASE) is ErrorCode.NONE
+        files.sync_all()
+        flip(files, 66, 2)
+        async with sharing(files) as it:
+            assert it.acquired() == [Acquired(0, 0, 2), Acquired(1, 1, 2)], (
+                "a failed read was no delivery"
+            )
+            assert await it.acknowledge(0, 0, ACCEPT) is ErrorCode.NONE
+            assert it.acquired(OTHER) == [Acquired(3, 3, 2)]
+            assert await it.acknowledge(1, 1, RELEASE) is ErrorCode.NONE
+            assert it.acquired(OTHER) == [Acquired(1, 1, 3)]
+
+    run(test())
+
+
+def test_a_damaged_marker_does_not_archive_the_records_after_it():
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            marker = Marker(ControlType.COMMIT, 0)
+            it.source.log.append(
+                build_marker(marker, producer_id=7, producer_epoch=0, timestamp=0),
+                now_ms=0,
+                leader_epoch=0,
+                from_client=False,
+            )
+            await put_batches(it, b"1", b"2")
+        files.sync_all()
+        flip(files, 26, 0)  # its last offset
+        async with sharing(files) as it:
+            assert await drain(it) == [b"1", b"2"]
+
+    run(test())
 
 
 # --- restarts ----------------------------------------------------------------------------------
@@ -204,7 +305,7 @@ def test_a_lock_times_out_by_itself_and_waiting_fetches_complete():
                 def partition_changed(self) -> None:
                     woken.set()
 
-            it.shared.wait(Waiter())
+            it.shared.wait_for_records(Waiter())
             await asyncio.wait_for(woken.wait(), 10)
             assert it.acquired(OTHER) == [Acquired(0, 0, 2)]
             with pytest.raises(ApiError) as refused:
@@ -277,6 +378,89 @@ def test_a_deleted_topic_is_forgotten_and_another_of_its_name_is_new():
             assert it.acquired() == [Acquired(0, 0, 1)]
         async with sharing(files) as it:
             assert it.acquired() == [Acquired(0, 0, 1)]
+
+    run(test())
+
+
+def test_pruning_keeps_what_is_stored_of_a_group_that_begins_meanwhile(monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(share_groups, "COLD_AFTER_RECORDS", 0)
+
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files, share_coordinator_state_topic_num_partitions="1") as it:
+            await put(it, *[b"x"] * 10)
+            topic_id = it.world.broker.topic("t").topic.id.bytes
+            for number in range(20):
+                await it.shares.move(f"old-{number}", {(topic_id, 0): 0}, pause)
+            pruning = asyncio.create_task(it.shares.prune())
+            await asyncio.sleep(0)
+            it.acquired(most=5)
+            assert not pruning.done()
+            assert await it.acknowledge(0, 4, ACCEPT) is ErrorCode.NONE
+            await pruning
+        async with sharing(files, share_coordinator_state_topic_num_partitions="1") as it:
+            assert it.acquired() == [Acquired(5, 9, 1)]
+
+    run(test())
+
+
+def test_damage_in_one_partition_of_the_state_does_not_stop_the_pruning_of_others(monkeypatch):
+    monkeypatch.setattr(share_groups, "COLD_AFTER_RECORDS", 0)
+
+    async def test():
+        async with sharing() as it:
+            topic_id = it.world.broker.topic("t").topic.id.bytes
+            for _ in range(2):
+                for number in range(20):
+                    await it.shares.move(f"g-{number}", {(topic_id, 0): 0}, pause)
+            damaged, intact = it.world.broker.topic(SHARE_STATE_TOPIC).partitions
+            it.shares.state_log._topic._unreadable.add(damaged)
+            await it.shares.prune()
+            await it.world.broker.commit.finish_all()
+            await it.shares.prune()
+            assert damaged.log.start_offset == 0
+            assert intact.log.start_offset > 0
+
+    run(test())
+
+
+def test_the_late_end_of_a_session_releases_nothing_that_the_next_one_has_acquired():
+    async def test():
+        async with sharing() as it:
+            await put(it, b"a", b"b")
+            place = (it.world.broker.topic("t").topic.id.bytes, 0)
+            key = SessionKey(GROUP, MEMBER)
+            first = it.shares.sessions.begin(key)
+            first.touched[place] = None
+            it.shares.sessions.end(key)
+            second = it.shares.sessions.begin(key)
+            assert it.acquired() == [Acquired(0, 1, 1)]
+            it.shares.session_ended(first)
+            assert await it.acknowledge(0, 1, ACCEPT) is ErrorCode.NONE
+            assert second.touched == {place: None}
+
+    run(test())
+
+
+def test_a_stop_does_not_wait_for_dead_letters_that_wait_for_the_disk():
+    async def test():
+        files = SlowDisk()
+        async with sharing(files) as it:
+            await put(it, b"a", b"b")
+            await it.world.broker.create_topic("dlq.t", 1, {})
+            await it.set_configs(errors_deadletterqueue_topic_name="dlq.t")
+            it.acquired()
+            assert await it.acknowledge(0, 0, REJECT) is ErrorCode.NONE
+            files.may_sync.clear()
+            rejecting = asyncio.create_task(it.acknowledge(1, 1, REJECT))
+            await asyncio.sleep(0.05)
+            it.groups.stop()
+            it.shares.stop()
+            await asyncio.sleep(0)
+            files.may_sync.set()
+            await asyncio.wait_for(it.world.broker.close(), 10)
+            rejecting.cancel()
 
     run(test())
 

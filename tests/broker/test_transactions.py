@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strom.broker import markers
+from strom.broker import transactions as transactions_module
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.broker.partition import Partition
@@ -26,7 +27,7 @@ from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, 
 from strom.storage.log import Appended
 from strom.testing import ManualClock, MemoryFiles
 from strom.wire.kafka.records import Record, build_batch
-from tests.broker.opened import Opened, opened, safe
+from tests.broker.opened import HeldTurns, Opened, opened, safe
 
 OK = ErrorCode.NONE
 NAME = "shop"
@@ -205,6 +206,29 @@ def test_offsets_of_an_open_transaction_are_still_pending_after_a_restart():
             await world.transactions.abort_timed_out()
             await _until(lambda: world.state is TransactionState.COMPLETE_ABORT)
             assert world.groups.look().pending(GROUP) == frozenset()
+
+    run(test())
+
+
+def test_timeouts_end_with_the_deletion_of_the_topic_of_transactions(monkeypatch):
+    held = HeldTurns()
+
+    async def test():
+        async with coordinating() as world:
+            names = ["first", "second"]
+            for number, name in enumerate(names):
+                begin = InitProducer(transactional_id=name, timeout_ms=1, new_producer_id=number)
+                made = await world.transactions.submit(begin)
+                place = world.partition().log.partition
+                world.transactions.admit(name, made.producer_id, made.epoch, place, adds=True)
+            world.clock.advance(HOUR)
+            with monkeypatch.context() as patch:
+                patch.setattr(transactions_module, "in_turns", held)
+                await world.transactions.abort_timed_out()
+            await world.broker.delete_topic(TRANSACTION_STATE_TOPIC)
+            await world.transactions.topic.ensure()
+            await held.go_on()
+            assert not any(world.transactions.look().find(name) for name in names)
 
     run(test())
 

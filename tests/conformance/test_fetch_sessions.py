@@ -166,6 +166,18 @@ def test_epoch_0_replaces_the_session_by_a_new_one(session: Session, filled: Top
     assert session.fetch().error_code == ErrorCode.fetch_session_id_not_found
 
 
+@pytest.mark.parametrize("count", [1, 60])
+def test_a_session_ends_when_all_its_partitions_are_forgotten(
+    client: RawClient, make_topic: Callable[..., Topic], count: int
+) -> None:
+    topic, session = make_topic(count), Session(client, BY_NAME)
+    old_id = session.fetch({topic: dict.fromkeys(range(count), 0)}).session_id
+    answer = session.fetch(forget=[(topic, list(range(count)))])
+    assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.none, 0, ())
+    session.id = old_id
+    assert session.fetch().error_code == ErrorCode.fetch_session_id_not_found
+
+
 def test_without_a_session_the_id_is_0(session: Session, filled: Topic) -> None:
     session.epoch = NO_SESSION
     answer = session.fetch({filled: {0: 0, 1: 0}})

@@ -10,7 +10,7 @@ import pytest
 from strom.testing import BrokerProcess
 from strom.testing.history import Owns, check_history
 from tests.history.client_processes import ClientProcess, read_histories
-from tests.history.group_members import GROUP, Asker, committed_offsets
+from tests.history.group_members import GROUP, Asker, commit_beginnings, committed_offsets
 from tests.history.group_process import SHORT_SESSION_MS
 from tests.history.plain_clients import Sender
 from tests.history.workload import SETTINGS, Workload
@@ -118,6 +118,7 @@ def run(chance: Random, folder: Path, protocol: str, steps: int) -> None:
         address = server.bootstrap_servers
         workload = Workload(address, chance, partitions=PARTITIONS)
         workload.create_topic()
+        commit_beginnings(workload.recorder, address, PARTITIONS)
         place = (workload.recorder, chance, address, PARTITIONS)
         sender = Sender("sender", *place)
         sender.pause_seconds = 0.02

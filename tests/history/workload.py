@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.testing.history import Operation, Recorder
-from tests.history.group_members import Asker, Member
+from tests.history.group_members import Asker, Member, commit_beginnings
 from tests.history.plain_clients import CONSUMER, Reader, Sender, read_everything
 from tests.history.transactors import Transactor
 from tests.history.workers import PATIENCE_SECONDS, TOPIC, Worker, client_settings
@@ -50,6 +50,7 @@ class Workload:
 
     def add_members(self, count: int = 2) -> None:
         """Consumers that share the topic as a group, and a client that watches its offsets."""
+        commit_beginnings(self.recorder, self.address, self.partitions)
         place = (self.recorder, self.chance, self.address)
         self.workers += [Member(f"member{number}", *place) for number in range(count)]
         self.workers.append(Asker("asker", *place, self.partitions))

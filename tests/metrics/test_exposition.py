@@ -89,7 +89,7 @@ def test_every_process_exposes_its_version_and_its_memory():
 
 def readings(topics: int) -> Iterator[PartitionReading]:
     for one in range(topics):
-        yield PartitionReading(f"t{one}", 0, 1, 2, 3, one, 1, 0, 5, is_offline=False)
+        yield PartitionReading(f"t{one}", 0, 1, 2, 3, one, 1, 0, 5, 0, is_offline=False)
 
 
 def test_ten_thousand_topics_are_read_and_rendered_in_many_slices_and_bounded_series():

@@ -7,7 +7,7 @@ record, wait until it is durable, replay it.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import TypeVar
@@ -17,6 +17,7 @@ from strom.broker.metadata_log import METADATA_PARTITION, MetadataLog
 from strom.broker.partition import HostedTopic, HostedTopics, Partition
 from strom.broker.schema_ids import SchemaIds
 from strom.broker.topic_logs import DiskWork, TopicLogs
+from strom.broker.turns import in_turns
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
     BrokerConfigs,
@@ -65,6 +66,10 @@ class Broker:
         """Callbacks for a deleted topic, when it can no longer be found."""
         self.on_topics_changed: list[Callable[[], None]] = []
         """Callbacks for created, extended or deleted topics."""
+        self.after_topic_deleted: list[Callable[[str], Awaitable[None]]] = []
+        """Longer work for a deleted topic, done before a topic of that name can be created again."""
+        self.after_topics_changed: list[Callable[[], Awaitable[None]]] = []
+        """Longer work for created, extended or deleted topics, done before the next change."""
         self._on_offline = on_offline
         self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
@@ -249,7 +254,7 @@ class Broker:
                 await self._write(topic)
                 hosted.partitions += created
                 self._host(hosted)
-                self._topics_have_changed()
+                await self._topics_have_changed()
             return hosted
 
     async def add_partitions(self, name: str, total: int, *, only_check: bool = False) -> None:
@@ -261,7 +266,7 @@ class Broker:
                 await self._write(topic)
                 hosted.topic = topic
                 hosted.partitions += created
-                self._topics_have_changed()
+                await self._topics_have_changed()
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic: its files are removed when the deletion is durable."""
@@ -274,10 +279,12 @@ class Broker:
                 partition.mark_deleted()
             for callback in self.on_topic_deleted:
                 callback(name)
-            self._topics_have_changed()
+            await self._topics_have_changed()
+            for clean_up in self.after_topic_deleted:
+                await clean_up(name)
             await self.commit.finish_round()  # no sync may be in flight in files that are removed
             with self._storage_errors():
-                self._logs.remove(hosted)
+                await self._logs.remove(hosted)
             await self._write(TopicDeleted(topic.id))
 
     async def set_topic_configs(
@@ -299,9 +306,7 @@ class Broker:
             if not only_check:
                 await self._write(BrokerConfigs(node, dict(configs)))
                 self._apply_broker_configs()
-                for hosted in self._hosted.values():
-                    settings = self.topic_defaults.override(hosted.topic.configs)
-                    hosted.change(hosted.topic, settings)
+                await in_turns(map(self._inherit_broker_configs, self._hosted.values()))
 
     async def set_group_configs(
         self, group: str, configs: Mapping[str, str], *, only_check: bool = False
@@ -343,14 +348,19 @@ class Broker:
             for log in self.all_logs():
                 log.read_only = None
 
-    def _topics_have_changed(self) -> None:
+    async def _topics_have_changed(self) -> None:
         for callback in self.on_topics_changed:
             callback()
+        for work in self.after_topics_changed:
+            await work()
 
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
         for_this = self.metadata.broker_configs(self.settings.node_id)
         self.settings = self.start_settings.override({**for_all, **for_this})
+
+    def _inherit_broker_configs(self, hosted: HostedTopic) -> None:
+        hosted.change(hosted.topic, self.topic_defaults.override(hosted.topic.configs))
 
     def _host(self, hosted: HostedTopic) -> None:
         topic = hosted.topic

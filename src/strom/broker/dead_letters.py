@@ -62,7 +62,9 @@ class DeadLetterWriter:
         for letters in _batches(_letters(origin, dead, copy=settings.dead_letter_copy)):
             last = self._append(target, letters)
         if last is not None:
-            await _wait_until_durable(target, last)
+            code = await target.wait_until_durable(last)
+            if code is not ErrorCode.NONE:
+                raise ApiError(code)
 
     async def _topic(self, name: str) -> HostedTopic:
         async with self._creating:
@@ -187,14 +189,3 @@ def _batches(letters: Iterator[Record]) -> Iterator[list[Record]]:
         size += size_of_one
     if batch:
         yield batch
-
-
-async def _wait_until_durable(partition: Partition, appended: Appended) -> None:
-    if partition.is_durable(appended):
-        return
-    safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.on_durable(appended, safe.set_result)
-    partition.sync_soon()
-    code = await safe
-    if code is not ErrorCode.NONE:
-        raise ApiError(code)

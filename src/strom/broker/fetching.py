@@ -4,11 +4,13 @@ timeout.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self
 
-from strom.broker.partition import Partition
+from strom.broker.partition import Partition, RecordsWaiter
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.steps import Steps
 from strom.storage.region import Region
 from strom.storage.transaction_index import AbortedTransaction
 
@@ -54,6 +56,17 @@ class FetchLimits:
     committed_only: bool = False
 
 
+class ResponseMemory(Protocol):
+    """The memory that a response may take."""
+
+    @property
+    def free(self) -> int:
+        """How many bytes it may have now, which may be less than when the request arrived."""
+
+    def take(self, size: int) -> None:
+        """Bytes were read into memory."""
+
+
 @dataclass
 class Fetch:
     """A fetch request in progress."""
@@ -62,8 +75,7 @@ class Fetch:
     limits: FetchLimits
     find: Callable[[WantedPartition], Partition]
     """Finds the partition, or raises ApiError."""
-    memory_free: Callable[[], int]
-    """The bytes that a response may take now, which may be less than when the request arrived."""
+    memory: ResponseMemory
     waiting_on: list[Partition] = field(default_factory=list)
 
     def is_ready(self) -> bool:
@@ -72,37 +84,79 @@ class Fetch:
         if missing <= 0 or not self.wanted:
             return True
         for wanted in self.wanted:
-            try:
-                log = self._checked(wanted).log
-                if not log.start_offset <= wanted.offset <= log.end_offset:
-                    return True
-                missing -= log.reader.bytes_after(
-                    wanted.offset,
-                    committed_only=self.limits.committed_only,
-                    limit=min(missing, wanted.max_bytes),
-                )
-            except (ApiError, DirectoryOffline):
-                return True
+            missing -= self._available(wanted, missing)
             if missing <= 0:
                 return True
         return False
+
+    def ready_steps(self) -> Steps[bool]:
+        """The same for many partitions."""
+        missing = self.limits.min_bytes
+        if not self.wanted:
+            return True
+        for wanted in self.wanted:
+            if missing <= 0:
+                return True
+            missing -= self._available(wanted, missing)
+            yield None
+        return missing <= 0
+
+    def register_steps(self, changes: "ChangesOfMany") -> Steps[None]:
+        """Wait on the partitions; one with an error makes the fetch ready instead."""
+        for wanted in self.wanted:
+            with suppress(ApiError):
+                changes.add(self.find(wanted))
+            yield None
+
+    def _available(self, wanted: WantedPartition, missing: int) -> int:
+        """The bytes in a partition, as far as they are missing; an error is worth a response, too."""
+        try:
+            log = self._checked(wanted).log
+            if not log.start_offset <= wanted.offset <= log.end_offset:
+                return missing
+            return log.reader.bytes_after(
+                wanted.offset,
+                committed_only=self.limits.committed_only,
+                limit=min(missing, wanted.max_bytes),
+            )
+        except (ApiError, DirectoryOffline):
+            return missing
 
     def read(self) -> list[Fetched]:
         """The available batches within the limits; the first one is sent regardless of its size (KIP-74).
 
         Empty if the memory for responses is used up; the client then fetches again.
         """
-        memory_free = self.memory_free()
-        budget = min(self.limits.max_bytes, memory_free)
-        nothing_yet = memory_free > 0
-        answers = []
+        answers: list[Fetched] = []
+        self._read_more(self.wanted, 0, answers)
+        return answers
+
+    def read_steps(self) -> Steps[list[Fetched]]:
+        """The same for many partitions."""
+        answers: list[Fetched] = []
+        taken = 0
         for wanted in self.wanted:
+            taken = self._read_more((wanted,), taken, answers)
+            yield None
+        return answers
+
+    def _read_more(
+        self, some: Sequence[WantedPartition], taken: int, answers: list[Fetched]
+    ) -> int:
+        """Read some partitions after others with `taken` bytes; returns the bytes of all."""
+        memory_free = self.memory.free
+        budget = min(self.limits.max_bytes, memory_free) - taken
+        nothing_yet = not taken and memory_free > 0
+        for wanted in some:
             fetched = self._read_one(wanted, budget, at_least_one=nothing_yet)
             if len(fetched.records):
                 nothing_yet = False
                 budget -= len(fetched.records)
+                taken += len(fetched.records)
+            if not isinstance(fetched.records, Region):
+                self.memory.take(len(fetched.records))
             answers.append(fetched)
-        return answers
+        return taken
 
     def _read_one(self, wanted: WantedPartition, budget: int, *, at_least_one: bool) -> Fetched:
         try:
@@ -134,6 +188,67 @@ class Fetch:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.check_leader_epoch(wanted.leader_epoch)
         return partition
+
+
+class WaitedFor(Protocol):
+    """A partition, or a share partition."""
+
+    def wait_for_records(self, waiter: RecordsWaiter) -> None: ...
+
+    def stop_waiting(self, waiter: RecordsWaiter) -> None: ...
+
+
+class ChangesOfMany:
+    """Waits for a change of any of many partitions; use it as a context, and register first.
+
+    Many changes at a time are one, because checking many partitions again takes long. It is in `waits`
+    meanwhile, so that a stop can end it.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, max_wait_ms: int, waits: "set[ChangesOfMany]"
+    ) -> None:
+        self._loop = loop
+        self._waits = waits
+        self._until = loop.time() + max_wait_ms / 1000
+        self._changed = asyncio.Event()
+        self._waiting_on: list[WaitedFor] = []
+
+    def __enter__(self) -> Self:
+        self._waits.add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waits.discard(self)
+        for partition in self._waiting_on:
+            partition.stop_waiting(self)
+
+    def add(self, partition: WaitedFor) -> None:
+        partition.wait_for_records(self)
+        self._waiting_on.append(partition)
+
+    def partition_changed(self) -> None:
+        self._changed.set()
+
+    def end(self) -> None:
+        """As if the time had passed."""
+        self._until = self._loop.time()
+        self._changed.set()
+
+    async def wait(self) -> bool:
+        """Return after a change; False if the time has passed.
+
+        Also then if there are changes: producers could go on for as long as too few bytes arrive.
+        """
+        if self._loop.time() >= self._until:
+            return False
+        try:
+            async with asyncio.timeout_at(self._until):
+                await self._changed.wait()
+        except TimeoutError:
+            return False
+        self._changed.clear()
+        return self._loop.time() < self._until
 
 
 class WaitingFetch:

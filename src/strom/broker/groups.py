@@ -7,7 +7,8 @@ client sees a state that a crash could undo.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, respond, to_client_error
+from strom.broker.turns import in_turns
 from strom.coordination.groups.commands import GroupCommand, GroupOutcome, SyncGroup, Timer
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
@@ -38,12 +40,17 @@ within Kafka's default of a day these can be millions, and a start reads them al
 
 
 class GroupTimers:
-    """The timers of all groups, each by its name."""
+    """The timers of all groups, each by its name.
+
+    Of those that expire at the same time, each has a turn of the event loop: after an outage of their
+    clients thousands of members may expire at once, and each may change the assignment of its group.
+    """
 
     def __init__(self, on_timer: Callable[[Timer], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._on_timer = on_timer
         self._running: dict[Timer, asyncio.TimerHandle] = {}
+        self._expired: deque[tuple[Timer, asyncio.TimerHandle]] = deque()
         self._stopped = False
 
     def set(self, timers: Mapping[Timer, int | None]) -> None:
@@ -53,7 +60,7 @@ class GroupTimers:
             if running is not None:
                 running.cancel()
             if after_ms is not None and not self._stopped:
-                self._running[timer] = self._loop.call_later(after_ms / 1000, self._fire, timer)
+                self._running[timer] = self._loop.call_later(after_ms / 1000, self._expire, timer)
 
     def cancel(self) -> None:
         for handle in self._running.values():
@@ -64,9 +71,18 @@ class GroupTimers:
         self._stopped = True
         self.cancel()
 
-    def _fire(self, timer: Timer) -> None:
-        del self._running[timer]
-        self._on_timer(timer)
+    def _expire(self, timer: Timer) -> None:
+        self._expired.append((timer, self._running[timer]))
+        if len(self._expired) == 1:
+            self._loop.call_soon(self._fire_next)
+
+    def _fire_next(self) -> None:
+        timer, handle = self._expired.popleft()
+        if self._expired:
+            self._loop.call_soon(self._fire_next)
+        if self._running.get(timer) is handle:  # not cancelled or set again meanwhile
+            del self._running[timer]
+            self._on_timer(timer)
 
 
 class Groups:
@@ -89,7 +105,8 @@ class Groups:
             },
         )
         broker.on_topic_deleted.append(self._on_topic_deleted)
-        broker.on_topics_changed.append(self._on_topics_changed)
+        broker.after_topic_deleted.append(self._delete_offsets_of)
+        broker.after_topics_changed.append(self._assign_again)
 
     # --- lifecycle -----------------------------------------------------------------------------
 
@@ -100,7 +117,8 @@ class Groups:
             self._replay(partition, producer_id, records, marker)
         for outcome in self._coordinator.resume():
             self._timers.set(outcome.timers)
-        self._delete_topic_offsets(self._is_gone)  # a crash may have come just after their deletion
+        # A crash may have come just after the deletion of a topic.
+        deque(self._effects(self._coordinator.delete_topic_offsets(self._is_gone)), maxlen=0)
 
     def stop(self) -> None:
         """Fail all requests that wait for other members; those that wait for the disk still complete."""
@@ -146,8 +164,7 @@ class Groups:
 
     async def expire_offsets(self) -> None:
         """Delete expired offsets and groups."""
-        for outcome in self._coordinator.expire(self._broker.clock.now_ms()):
-            self._carry_out(outcome)
+        await self._carry_out_in_turns(self._coordinator.expire(self._broker.clock.now_ms()))
 
     # --- outcomes ------------------------------------------------------------------------------
 
@@ -169,6 +186,19 @@ class Groups:
             return
         if outcome.responses:
             self.topic.on_durable(partition, lambda code: respond(outcome.responses, code))
+
+    async def _carry_out_in_turns(self, outcomes: Iterator[GroupOutcome | None]) -> None:
+        """Carry out outcomes, each of which is looked for when those before it are carried out."""
+        await in_turns(self._effects(outcomes))
+
+    def _effects(self, outcomes: Iterator[GroupOutcome | None]) -> Iterator[None]:
+        coordinator = self._coordinator
+        for outcome in outcomes:
+            if self._coordinator is not coordinator or self.topic.is_stopped:
+                return  # the topic of offsets was deleted, or the broker stops
+            if outcome is not None:
+                self._carry_out(outcome)
+            yield None
 
     def write_marker(
         self, marker: Marker, producer_id: int, partition: Partition, batch: bytearray
@@ -211,16 +241,15 @@ class Groups:
             self._coordinator = _coordinator(self._broker)
             self.topic.forget()
             self._fail_waiting(ErrorCode.NOT_COORDINATOR)
-            return
-        self._delete_topic_offsets(lambda name, _: name == topic)
 
-    def _on_topics_changed(self) -> None:
-        for outcome in self._coordinator.on_topics_changed(self._broker.clock.now_ms()):
-            self._carry_out(outcome)
+    async def _delete_offsets_of(self, topic: str) -> None:
+        await self._carry_out_in_turns(
+            self._coordinator.delete_topic_offsets(lambda name, _: name == topic)
+        )
 
-    def _delete_topic_offsets(self, are_gone: Callable[[str, Uuid], bool]) -> None:
-        for outcome in self._coordinator.delete_topic_offsets(are_gone):
-            self._carry_out(outcome)
+    async def _assign_again(self) -> None:
+        now_ms = self._broker.clock.now_ms()
+        await self._carry_out_in_turns(self._coordinator.on_topics_changed(now_ms))
 
     def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
         hosted = self._broker.find_topic(topic)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 
 from strom.broker.broker import Broker
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 """The retry interval after a temporary failure, such as a full disk."""
+MAX_AT_ONCE = 20
+"""Markers that are appended in one turn of the event loop: a few milliseconds."""
 
 
 class MarkerWriter:
@@ -105,6 +108,10 @@ class MarkerWriter:
             return None
         return hosted.partitions[partition.partition]
 
+    def soon(self, work: Callable[[], None]) -> None:
+        """Continue in the next turn of the event loop; the next start does what a stop leaves."""
+        self._loop.call_soon(lambda: None if self._stopped else work())
+
     def retry_later(self, work: Callable[[], None]) -> None:
         if not self._stopped:
             self._loop.call_later(RETRY_S, lambda: None if self._stopped else work())
@@ -133,11 +140,19 @@ class PendingMarkers:
         """Append all markers; holds one count itself, so that completion is not reported early."""
         self._not_durable = 1
         self._again = set()
-        for name in sorted(partitions):
+        self._append_some(deque(sorted(partitions)))
+
+    def _append_some(self, names: deque[TopicPartition]) -> None:
+        """Append the next markers, and the rest in the following turns of the event loop."""
+        for _ in range(min(MAX_AT_ONCE, len(names))):
+            name = names.popleft()
             partition = self._writer.find(name)
             if partition is not None:
                 self._append(name, partition)
-        self._on_marker_durable()
+        if names:
+            self._writer.soon(lambda: self._append_some(names))
+        else:
+            self._on_marker_durable()
 
     def _append(self, name: TopicPartition, partition: Partition) -> None:
         markers = self._markers

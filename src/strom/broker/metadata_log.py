@@ -1,6 +1,5 @@
 """The metadata log: records are durable before they are replayed."""
 
-import asyncio
 import uuid
 
 from strom.broker.group_commit import GroupCommit
@@ -76,12 +75,7 @@ class MetadataLog:
 
     async def _flush(self, appended: Appended) -> None:
         """Return when it is durable; _Shortage if that is impossible for now."""
-        if self.partition.is_durable(appended):
-            return
-        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.partition.on_durable(appended, flushed.set_result)
-        self.partition.sync_soon()
-        if await flushed is ErrorCode.NONE:
+        if await self.partition.wait_until_durable(appended) is ErrorCode.NONE:
             return
         if self.partition.log.offline is not None or self.partition.log.quarantined is not None:
             # It may exist after the next start, or not: the broker cannot continue.

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from strom.broker.fetching import ChangesOfMany, ResponseMemory
 from strom.broker.share_sessions import ShareSession, TopicIdPartition
 from strom.broker.shared_partition import SharedPartition
 from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.steps import Steps, run_at_once
 from strom.storage.region import Region
 
 
@@ -41,55 +43,96 @@ class ShareFetch:
     limits: ShareLimits
     find: Callable[[TopicIdPartition], SharedPartition]
     """Finds the share partition, or raises ApiError."""
-    memory_free: Callable[[], int]
-    """The bytes that a response may take now."""
+    memory: ResponseMemory
 
     def poll(self) -> list[ShareFetched] | None:
         """The response, if there is enough for one now."""
-        if not self._has_records() or (self.limits.min_bytes > 1 and not self._is_enough()):
+        return run_at_once(self.poll_steps())
+
+    def poll_steps(self) -> Steps[list[ShareFetched] | None]:
+        """The same for many partitions."""
+        partitions = list(self.session.partitions)
+        yield from self._begin(partitions)
+        if not (yield from self._has_records(partitions)):
             return None
-        return self.read() or None
+        if self.limits.min_bytes > 1 and not (yield from self._is_enough(partitions)):
+            return None
+        return (yield from self.read_steps()) or None
 
-    def _has_records(self) -> bool:
-        """Whether there may be records to acquire, or an error."""
-        try:
-            return any(self.find(one).has_records() for one in self.session.partitions)
-        except ApiError:
-            return True
-
-    def _is_enough(self) -> bool:
-        missing = self.limits.min_bytes
+    def must_search(self) -> bool:
+        """Whether `poll` may take long with few partitions, too: use `poll_steps`."""
         for partition in self.session.partitions:
+            with suppress(ApiError):
+                if self.find(partition).must_search:
+                    return True
+        return False
+
+    def _begin(self, partitions: list[TopicIdPartition]) -> Steps[None]:
+        for partition in partitions:
+            with suppress(ApiError, DirectoryOffline):
+                shared = self.find(partition)
+                if shared.must_search:
+                    yield from shared.begin_steps()
+
+    def _has_records(self, partitions: list[TopicIdPartition]) -> Steps[bool]:
+        """Whether there may be records to acquire, or an error."""
+        for partition in partitions:
+            try:
+                if self.find(partition).has_records():
+                    return True
+            except ApiError:
+                return True
+            yield None
+        return False
+
+    def _is_enough(self, partitions: list[TopicIdPartition]) -> Steps[bool]:
+        missing = self.limits.min_bytes
+        for partition in partitions:
             try:
                 missing -= self.find(partition).bytes_waiting(missing)
             except (ApiError, DirectoryOffline):
                 return True
             if missing <= 0:
                 return True
+            yield None
         return False
 
     def read(self) -> list[ShareFetched]:
         """Acquire within the limits; the first batch is sent regardless of its size."""
-        if not self.session.is_open:
-            return []  # acquired records would stay locked without a client
-        memory_free = self.memory_free()
-        budget = min(self.limits.max_bytes, memory_free)
+        return run_at_once(self.read_steps())
+
+    def read_steps(self) -> Steps[list[ShareFetched]]:
+        """The same for many partitions."""
         acquire = self.limits.acquire
         answers: list[ShareFetched] = []
-        nothing_yet = memory_free > 0
+        taken_bytes = 0
         for partition in self.session.turn():
-            if acquire.max_records <= 0:
+            # Acquired records would stay locked without a client.
+            if acquire.max_records <= 0 or not self.session.is_open:
                 break
-            fetched = self._read_one(partition, acquire, budget, at_least_one=nothing_yet)
-            if fetched is None:
-                continue
-            answers.append(fetched)
-            if fetched.acquired:
-                nothing_yet = False
-                budget -= len(fetched.records)
+            memory_free = self.memory.free
+            fetched = self._read_one(
+                partition,
+                acquire,
+                min(self.limits.max_bytes, memory_free) - taken_bytes,
+                at_least_one=not taken_bytes and memory_free > 0,
+            )
+            if fetched is not None:
+                answers.append(fetched)
+                if not isinstance(fetched.records, Region):
+                    self.memory.take(len(fetched.records))
+                taken_bytes += len(fetched.records)
                 taken = sum(one.last - one.first + 1 for one in fetched.acquired)
                 acquire = acquire._replace(max_records=acquire.max_records - taken)
+            yield None
         return answers
+
+    def register_steps(self, changes: ChangesOfMany) -> Steps[None]:
+        """Wait on the partitions; a missing one has no changes."""
+        for partition in list(self.session.partitions):
+            with suppress(ApiError):
+                changes.add(self.find(partition))
+            yield None
 
     def _read_one(
         self,
@@ -126,7 +169,7 @@ class WaitingShareFetch:
         for partition in fetch.session.partitions:
             with suppress(ApiError):  # a missing partition has no changes
                 shared = fetch.find(partition)
-                shared.wait(self)
+                shared.wait_for_records(self)
                 self._waiting_on.append(shared)
 
     def partition_changed(self) -> None:

@@ -5,8 +5,10 @@ So an accepted record is never redelivered, not even after a crash; one without 
 """
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, TypeAlias
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
@@ -14,6 +16,7 @@ from strom.broker.partition import Partition
 from strom.broker.share_context import SharePartitionContext
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
 from strom.broker.shared_partition import SharedPartition
+from strom.broker.turns import in_turns
 from strom.coordination.groups.share.partitions.records import ShareKey, ShareStateDeleted
 from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN
 from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
@@ -27,6 +30,10 @@ LONG_FROM_RECORDS = 20_000
 """A state log with more records is pruned early; each share partition needs a few in any case."""
 COLD_AFTER_RECORDS = 1000
 """A snapshot this many records back is written again, so that the log before it can be deleted."""
+
+
+Pause: TypeAlias = Callable[[], Awaitable[None]]
+"""Lets the event loop do other work when it is time."""
 
 
 class SharePosition(NamedTuple):
@@ -49,7 +56,9 @@ class ShareGroups:
         self._groups = groups
         self._states = ShareStates()
         self._partitions: dict[ShareKey, SharedPartition] = {}
+        self._administered: set[str] = set()
         broker.on_topic_deleted.append(self._on_topic_deleted)
+        broker.after_topic_deleted.append(self._forget_topic)
 
     # --- lifecycle -----------------------------------------------------------------------------
 
@@ -61,7 +70,7 @@ class ShareGroups:
             source = self._find_source(shared.key)
             if source is not None:
                 self._partitions[shared.key] = SharedPartition(self.context, shared, source)
-        self._forget_lost_topics()  # a crash may have interrupted their deletion
+        deque(self._forget_lost_topics(), maxlen=0)  # a crash may have interrupted their deletion
 
     def stop(self) -> None:
         """Stop: locks and dead letters are left to the next start."""
@@ -106,6 +115,10 @@ class ShareGroups:
 
     def session_ended(self, session: ShareSession) -> None:
         """Release the records that the member has not acknowledged."""
+        newer = self.sessions.find(session.key)
+        if newer is not None and newer is not session:
+            newer.touched.update(session.touched)  # it may have acquired records in the same ones
+            return
         for partition in session.touched:
             shared = self._partitions.get(ShareKey(session.key.group, *partition))
             if shared is not None and not shared.source.deleted:
@@ -121,6 +134,23 @@ class ShareGroups:
 
     # --- administration ------------------------------------------------------------------------
 
+    @contextmanager
+    def administering(self, group: str) -> Iterator[None]:
+        """Change what is stored of a group without members, in several turns: none may join meanwhile.
+
+        COORDINATOR_LOAD_IN_PROGRESS, which clients retry, if that is already done for another client.
+        """
+        self.check_not_administered(group)
+        self._administered.add(group)
+        try:
+            yield
+        finally:
+            self._administered.discard(group)
+
+    def check_not_administered(self, group: str) -> None:
+        if group in self._administered:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
     async def places(
         self, group: str, partitions: Iterable[TopicIdPartition]
     ) -> dict[TopicIdPartition, SharePosition]:
@@ -133,9 +163,10 @@ class ShareGroups:
         await self.state_log.wait_until_durable(ShareKey(group, *partition) for partition in found)
         return found
 
-    async def move(self, group: str, offsets: Mapping[TopicIdPartition, int]) -> None:
+    async def move(self, group: str, offsets: Mapping[TopicIdPartition, int], pause: Pause) -> None:
         """Reset the start offsets of a group, durably."""
         for (topic_id, index), offset in offsets.items():
+            await pause()
             source = self._broker.topic_by_id(topic_id).partition(index)
             key = ShareKey(group, topic_id, index)
             shared = self._partitions.get(key) or self._make(key, source)
@@ -146,7 +177,9 @@ class ShareGroups:
             ShareKey(group, *partition) for partition in offsets
         )
 
-    async def forget(self, group: str, topic_ids: Iterable[Uuid] | None = None) -> None:
+    async def forget(
+        self, group: str, pause: Pause, topic_ids: Iterable[Uuid] | None = None
+    ) -> None:
         """Delete the state of a group, in some topics or in all, durably."""
         gone = None if topic_ids is None else set(topic_ids)
         keys = [
@@ -155,7 +188,9 @@ class ShareGroups:
             if shared.key.group == group and (gone is None or shared.key.topic_id in gone)
         ]
         for key in keys:
-            self._forget(key)
+            await pause()
+            if self._states.find(key) is not None:  # its topic may have been deleted meanwhile
+                self._forget(key)
         await self.state_log.wait_until_durable(keys)
 
     def _forget(self, key: ShareKey) -> None:
@@ -175,12 +210,15 @@ class ShareGroups:
             self._partitions.clear()
             self._states = ShareStates()
             self.state_log.forget()
-            return
-        self._forget_lost_topics()
 
-    def _forget_lost_topics(self) -> None:
+    async def _forget_topic(self, _: str) -> None:
+        await in_turns(self._forget_lost_topics())
+
+    def _forget_lost_topics(self) -> Iterator[None]:
         for shared in list(self._states):
-            if self._find_source(shared.key) is None:
+            yield None
+            is_current = self._states.find(shared.key) is shared  # also after a turn
+            if is_current and self._find_source(shared.key) is None:
                 try:
                     self._forget(shared.key)
                 except ApiError as error:
@@ -195,13 +233,25 @@ class ShareGroups:
     async def prune(self) -> None:
         """Delete the log before the oldest snapshot, after writing old snapshots again."""
         oldest: dict[Partition, int] = {}
-        for shared in list(self._states):
-            place = self.state_log.partition_of(shared.key)
-            if place.log.end_offset - shared.snapshot_offset > COLD_AFTER_RECORDS:
-                self._write_snapshot(shared)
-            needed = min(oldest.get(place, place.log.end_offset), shared.snapshot_offset)
-            oldest[place] = needed
+        await in_turns(self._write_old_snapshots(oldest))
         self.state_log.delete_before(oldest)
+
+    def _write_old_snapshots(self, oldest: dict[Partition, int]) -> Iterator[None]:
+        """Finds the offsets from which each partition of the state log is needed."""
+        # What is created between two steps has its snapshot behind the present ends of the log.
+        ends = self.state_log.end_offsets()
+        for shared in list(self._states):
+            yield None
+            if self._states.find(shared.key) is not shared:
+                continue
+            try:
+                place = self.state_log.partition_of(shared.key)
+            except ApiError:
+                continue  # it is damaged: see `delete_before`
+            if place.log.end_offset - shared.snapshot_offset > COLD_AFTER_RECORDS:
+                with suppress(ApiError):  # on a full disk the old snapshot remains
+                    self._write_snapshot(shared)
+            oldest[place] = min(oldest.get(place, ends.get(place, 0)), shared.snapshot_offset)
 
     async def prune_if_long(self) -> None:
         """Prune early if the next start would have to read much."""

@@ -75,6 +75,10 @@ class ShareSessions:
             session.touched = old.touched
         return session
 
+    def find(self, key: SessionKey) -> ShareSession | None:
+        """The open session of a member."""
+        return self._sessions.get(key)
+
     def go_on(self, key: SessionKey, epoch: int) -> ShareSession:
         """The session of a request, or the error that makes the client start a new one."""
         session = self._sessions.get(key)

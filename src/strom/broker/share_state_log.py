@@ -76,8 +76,8 @@ class ShareStateLog:
         """Return when everything appended so far to these partitions is durable; ApiError if it cannot
         be.
         """
-        for key in keys:
-            code = await self._topic.wait_until_durable(self.partition_of(key))
+        for partition in {self.partition_of(key): None for key in keys}:
+            code = await self._topic.wait_until_durable(partition)
             if code is not ErrorCode.NONE:
                 raise ApiError(code)
 
@@ -88,9 +88,17 @@ class ShareStateLog:
         logs = [] if hosted is None else [partition.log for partition in hosted.partitions]
         return sum(log.end_offset - log.start_offset for log in logs)
 
+    def end_offsets(self) -> dict[Partition, int]:
+        """The end of each partition's log."""
+        hosted = self._broker.find_topic(SHARE_STATE_TOPIC)
+        partitions = [] if hosted is None else hosted.partitions
+        return {partition: partition.log.end_offset for partition in partitions}
+
     def delete_before(self, oldest_needed: dict[Partition, int]) -> None:
         """Delete records before the oldest needed one, when that one is durable."""
         for partition, offset in oldest_needed.items():
+            if partition.deleted or partition.log.quarantined:
+                continue
             if partition.log.start_offset < offset <= partition.log.flushed_offset:
                 partition.delete_before(offset)
                 if partition.log.roll_if_larger(CLOSED_FROM_BYTES, self._broker.clock.now_ms()):

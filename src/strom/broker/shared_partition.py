@@ -1,7 +1,8 @@
 """A share partition with its log, acquisition locks, stored state and waiting fetches."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from strom.broker.partition import Partition, RecordsWaiter
@@ -22,10 +23,12 @@ from strom.coordination.groups.share.partitions.share_states import SharedState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.share_settings import EARLIEST, READ_COMMITTED
-from strom.model.steps import run_at_once
+from strom.model.steps import Steps, run_at_once
 from strom.storage.log import Log
 from strom.storage.region import Region
 from strom.wire.kafka.batch import BatchHeader
+
+logger = logging.getLogger(__name__)
 
 MOST_BYTES = 1024 * 1024
 """The limit of bytes of one partition in one response, unless its first batch is larger."""
@@ -73,6 +76,22 @@ class SharedPartition:
 
     # --- fetching ------------------------------------------------------------------------------
 
+    @property
+    def must_search(self) -> bool:
+        """Whether it begins at a time, and the offset is not known yet: `begin_steps` may take long."""
+        return (
+            self.shared.partition.start_offset == NOT_BEGUN
+            and self.settings().reset_age_ms is not None
+        )
+
+    def begin_steps(self) -> Steps[None]:
+        """Set the start offset by the group's settings, unless it is set."""
+        state = self.shared.partition
+        first = yield from _first_offset(self.log, self.settings(), self._context.clock.now_ms())
+        if state.start_offset == NOT_BEGUN:  # another member's search may have ended first
+            state.begin_at(first)
+            self._append(StateChanges())  # otherwise the group could start elsewhere after a crash
+
     def has_records(self) -> bool:
         """Whether there may be records to acquire: a cheap check for many waiting fetches."""
         state = self.shared.partition
@@ -106,38 +125,73 @@ class SharedPartition:
             if offset is None:
                 break
             taking = Acquisition(state, member, limits, rules, self._now_ms())
-            first, length = _offer_batches(
-                self.log,
-                taking,
-                offset,
-                min(max_bytes, MOST_BYTES),
-                at_least_one=at_least_one,
-                committed_only=self._committed_only(),
-            )
-            acquired = taking.finish()
-            if first is not None:
-                self._watch_locks(rules.lock_ms)
-                begin = max(first.base_offset, self.log.start_offset)
-                chunk = self.log.reader.read_lazily(
-                    begin, length, committed_only=False, at_least_one=True
+            try:
+                found = self._take(
+                    taking, offset, min(max_bytes, MOST_BYTES), at_least_one=at_least_one
                 )
-                self.source.bytes_out += len(chunk.data)
-                return AcquiredBatches(acquired, chunk.data)
+            except ApiError as error:
+                taking.cancel()
+                if error.code is not ErrorCode.CORRUPT_MESSAGE:
+                    raise
+                # If the damage is farther on, what is before it can be acquired from now on.
+                self._archive_damaged(offset)
+                continue
+            if found is not None:
+                self._watch_locks(rules.lock_ms)
+                self.source.bytes_out += len(found.records)
+                return found
             if state.next_fetch_offset(rules.max_in_flight) == offset:
                 break
         return NOTHING
+
+    def _take(
+        self, taking: Acquisition, offset: int, max_bytes: int, *, at_least_one: bool
+    ) -> AcquiredBatches | None:
+        """Acquire from an offset on, and read what was acquired; None if there was nothing."""
+        first, length = _offer_batches(
+            self.log,
+            taking,
+            offset,
+            max_bytes,
+            at_least_one=at_least_one,
+            committed_only=self._committed_only(),
+        )
+        acquired = taking.finish()
+        if first is None:
+            return None
+        begin = max(first.base_offset, self.log.start_offset)
+        chunk = self.log.reader.read_lazily(begin, length, committed_only=False, at_least_one=True)
+        if len(chunk.data) < length:  # it ends before damage, which the read has just found
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE)
+        return AcquiredBatches(acquired, chunk.data)
+
+    def _archive_damaged(self, offset: int) -> None:
+        """Archive the damaged batch that holds an offset, if any, as Kafka's consumers reject it."""
+        damage = self.log.reader.damage_at(offset)
+        if damage is None:
+            return
+        last = min(damage.next_offset, self.log.end_offset) - 1
+        logger.error(
+            "Share group %r gets no records of the damaged batch at offsets %d to %d of %s: archived.",
+            self.shared.key.group,
+            damage.first_offset,
+            last,
+            self.log.partition,
+        )
+        changes = self.shared.partition.archive_damaged(damage.first_offset, last)
+        if changes.need_writing:
+            self._append(changes)
 
     def _committed_only(self) -> bool:
         return self.settings().share_isolation_level == READ_COMMITTED
 
     def _follow_log(self) -> None:
-        """Initialize the start offset by the group's settings, and follow the log start and end."""
+        """Follow the log's start and end; the start offset is set if it is not yet."""
         if self.source.deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         state = self.shared.partition
         if state.start_offset == NOT_BEGUN:
-            state.begin_at(_first_offset(self.log, self.settings(), self._context.clock.now_ms()))
-            self._append(StateChanges())  # otherwise the group could start elsewhere after a crash
+            run_at_once(self.begin_steps())
         state.on_log_changed(self.log.start_offset, self.log.end_offset)
 
     # --- acknowledging -------------------------------------------------------------------------
@@ -220,7 +274,7 @@ class SharedPartition:
 
     # --- waiting -------------------------------------------------------------------------------
 
-    def wait(self, waiter: RecordsWaiter) -> None:
+    def wait_for_records(self, waiter: RecordsWaiter) -> None:
         """Notify the waiter when there may be records to acquire."""
         self._waiting[waiter] = None
         self.source.wait_for_records(waiter)
@@ -245,8 +299,14 @@ def _offer_batches(
 ) -> tuple[BatchHeader | None, int]:
     """Offer batches until enough is acquired; returns the first one and the bytes up to the last."""
     first, length, junk = None, 0, 0
+    following = offset
     is_aborted = _aborted_from(log, offset) if committed_only else None
-    for header in log.reader.headers_from(offset, committed_only=committed_only):
+    for header in _in_order(log.reader.headers_from(offset, committed_only=committed_only)):
+        if header.base_offset > following and log.reader.damage_at(following) is not None:
+            break  # the next acquisition archives it
+        following = header.next_offset
+        if following > log.end_offset or header.record_count == 0:
+            log.reader.read(header.base_offset, 1)  # raises if the header is damaged
         size = header.size_bytes
         if length + junk + size > max_bytes and (first is not None or not at_least_one):
             break
@@ -265,6 +325,17 @@ def _offer_batches(
     return first, length
 
 
+def _in_order(headers: Iterable[BatchHeader]) -> Iterator[BatchHeader]:
+    """The headers, each once the next one was read: a damaged one could claim the offsets after it."""
+    before: BatchHeader | None = None
+    for header in headers:
+        if before is not None:
+            yield before
+        before = header
+    if before is not None:
+        yield before
+
+
 def _aborted_from(log: Log, offset: int) -> Callable[[BatchHeader], bool]:
     """Whether a batch belongs to an aborted transaction."""
     aborted = log.reader.aborted_between(offset, log.last_stable_offset)
@@ -275,13 +346,13 @@ def _aborted_from(log: Log, offset: int) -> Callable[[BatchHeader], bool]:
     )
 
 
-def _first_offset(log: Log, settings: GroupSettings, now_ms: int) -> int:
+def _first_offset(log: Log, settings: GroupSettings, now_ms: int) -> Steps[int]:
     """Where a group begins that has no start offset yet."""
     if settings.share_auto_offset_reset == EARLIEST:
         return log.start_offset
     age_ms = settings.reset_age_ms
     if age_ms is not None:
-        found = run_at_once(log.reader.find_timestamp(now_ms - age_ms))
+        found = yield from log.reader.find_timestamp(now_ms - age_ms)
         if found is not None:
             return found.offset
     return log.high_watermark

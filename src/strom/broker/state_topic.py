@@ -139,9 +139,8 @@ class StateTopic:
 
     async def wait_until_durable(self, partition: Partition) -> ErrorCode:
         """Return when everything appended so far is durable, or the error if it cannot be."""
-        code: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.on_durable(partition, code.set_result)
-        return await code
+        last = self._last_appended.get(partition)
+        return ErrorCode.NONE if last is None else await partition.wait_until_durable(last)
 
 
 _TOLD_AS = {

@@ -100,11 +100,15 @@ class TopicLogs:
 
         return [self._partition(one, epoch) for one in await self._disk_work.run(create)]
 
-    def remove(self, hosted: HostedTopic) -> None:
-        """Remove the files of a deleted topic; no sync may be in flight in them."""
+    async def remove(self, hosted: HostedTopic) -> None:
+        """Remove the files of a deleted topic, one partition in each turn of the event loop.
+
+        No sync may be in flight in them.
+        """
         for partition in hosted.partitions:
             # Removing large files blocks.
             self._disk_work.begin(self._directory.delete_log(partition.log))
+            await asyncio.sleep(0)
 
     def _partition(self, opened: Log, epoch: int) -> Partition:
         return Partition(opened, self._commit, epoch, self._check_schemas)

@@ -14,6 +14,8 @@ hold batches of a transaction that the coordinator does not know. They were neve
 import asyncio
 import dataclasses
 import logging
+from collections.abc import Iterator
+from itertools import takewhile
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
@@ -21,6 +23,7 @@ from strom.broker.markers import RETRY_S, MarkerWriter
 from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, respond, to_client_error
+from strom.broker.turns import in_turns
 from strom.coordination.transactions.commands import (
     AddPartitions,
     EndTransaction,
@@ -152,6 +155,10 @@ class Transactions:
         """
         self.topic.on_durable(self.topic.partition_of(transactional_id), callback)
 
+    async def wait_until_durable(self, transactional_id: str) -> ErrorCode:
+        """Return when all records of a transactional id are durable, or the error if they cannot be."""
+        return await self.topic.wait_until_durable(self.topic.partition_of(transactional_id))
+
     def look(self) -> TransactionCoordinator:
         return self._coordinator
 
@@ -168,15 +175,27 @@ class Transactions:
 
     async def abort_timed_out(self) -> None:
         """Abort transactions past their timeout."""
-        for outcome in self._coordinator.abort_timed_out(self._broker.clock.now_ms()):
-            log.info("Transaction %r has timed out and is aborted", outcome.transactional_id)
-            self.timed_out += 1
-            self._carry_out(outcome)
+        timed_out = self._coordinator.abort_timed_out(self._broker.clock.now_ms())
+        await in_turns(map(self._abort_timed_out, self._while_current(timed_out)))
+
+    def _abort_timed_out(self, outcome: TransactionOutcome) -> None:
+        log.info("Transaction %r has timed out and is aborted", outcome.transactional_id)
+        self.timed_out += 1
+        self._carry_out(outcome)
 
     async def expire(self) -> None:
         """Delete expired transactional ids."""
-        for outcome in self._coordinator.expire(self._broker.clock.now_ms()):
-            self._carry_out(outcome)
+        expired = self._coordinator.expire(self._broker.clock.now_ms())
+        await in_turns(map(self._carry_out, self._while_current(expired)))
+
+    def _while_current(
+        self, outcomes: Iterator[TransactionOutcome]
+    ) -> Iterator[TransactionOutcome]:
+        """These outcomes, until the state topic is deleted or the broker stops."""
+        coordinator = self._coordinator
+        return takewhile(
+            lambda _: self._coordinator is coordinator and not self.topic.is_stopped, outcomes
+        )
 
     # --- outcomes ------------------------------------------------------------------------------
 

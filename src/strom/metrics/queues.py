@@ -33,6 +33,10 @@ AMQP = MetricTable(
         gauge(
             "strom_queues_damaged", "Queues that are not served because their log cannot be read."
         ),
+        gauge(
+            "strom_exchanges_stopped_partitions",
+            "Partitions that feed an exchange and cannot be read: it goes on when they can.",
+        ),
         gauge("strom_amqp_channels", "Open channels."),
         gauge("strom_amqp_publishers_blocked", "1 while messages are refused for want of space."),
     ),
@@ -61,5 +65,6 @@ class AmqpReading(NamedTuple):
 
     queues: int
     damaged: int
+    stopped_partitions: int
     channels: int
     is_blocked: bool

@@ -114,6 +114,7 @@ def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
         return AmqpReading(
             sum(len(vhost.queues) for vhost in broker.vhosts.values()),
             len(broker.damaged),
+            broker.bridges.stopped_by_damage,
             sum(len(connection.channels) for connection in tuple(amqp.connections)),
             broker.block.reason is not None,
         )

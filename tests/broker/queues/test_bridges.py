@@ -9,6 +9,7 @@ from strom.broker.dead_letters import PREFIX
 from strom.broker.queues import from_topic
 from strom.broker.queues.from_topic import PartitionReader
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.queues.definitions import Cursor
 from strom.queues.errors import QueueError
 from strom.queues.message import Message
@@ -445,5 +446,41 @@ def test_cursors_without_a_topic_id_still_count():
         async with queue_world(files, clock) as world:
             await world.until(lambda: reader(world).position, 3)
             assert world.waiting("q") == [b"3"]
+
+    asyncio.run(test())
+
+
+# --- damage ----------------------------------------------------------------------------------------
+
+
+def test_a_damaged_batch_stops_the_exchange_visibly_until_it_is_restored(monkeypatch, caplog):
+    monkeypatch.setattr(from_topic, "RETRY", RetryPolicy(first_s=0.001))
+    files, path = MemoryFiles(), "data/t-0/00000000000000000000.log"
+
+    async def test() -> None:
+        async with queue_world(files=files) as world:
+            await joined(world)
+            world.produce("t", b"0")
+            world.produce("t", b"1")
+            world.produce("t", b"2")
+            reader(world).stop()
+            await world.settled()
+        whole = files.peek(path)
+        damaged = bytearray(whole)
+        damaged[[at for at, _ in headers(whole)][1] + 65] ^= 1
+        files.poke(path, damaged)
+        async with queue_world(files=files) as world:
+            await world.until(lambda: world.hub.bridges.stopped_by_damage, 1)
+            before = len(caplog.records)
+            for _ in range(5):
+                assert reader(world).fetch(1) is None
+            assert len(caplog.records) == before, "a retry logs nothing"
+            assert caplog.text.count("'x' stops at offset 1 of t-0") == 1
+            assert world.waiting("q") == [b"0"]
+        files.poke(path, whole)
+        async with queue_world(files=files) as world:
+            await world.until(lambda: reader(world).position, 3)
+            assert world.hub.bridges.stopped_by_damage == 0
+            assert world.waiting("q") == [b"1", b"2"]
 
     asyncio.run(test())

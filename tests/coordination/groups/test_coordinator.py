@@ -75,7 +75,7 @@ def subscription(*topics: str) -> bytes:
 
 
 def expire(world: GroupWorld) -> None:
-    for outcome in world.coordinator.expire(world.now_ms):
+    for outcome in filter(None, world.coordinator.expire(world.now_ms)):
         world.carry_out(outcome)
 
 

@@ -91,7 +91,7 @@ class GroupWorld:
     def change_topics(self, **partitions: int) -> None:
         """Let there be exactly these topics, with so many partitions."""
         self.topics.change(partitions)
-        for outcome in self.coordinator.on_topics_changed(self.now_ms):
+        for outcome in filter(None, self.coordinator.on_topics_changed(self.now_ms)):
             self.carry_out(outcome)
 
     def wait(self, milliseconds: int) -> None:

@@ -104,7 +104,7 @@ def test_what_is_open_for_too_long_is_aborted_and_its_producer_fenced(world):
     world.add()
     epoch = world.known.epoch
     world.now_ms += TIMEOUT_MS
-    assert world.coordinator.abort_timed_out(world.now_ms) == []
+    assert list(world.coordinator.abort_timed_out(world.now_ms)) == []
     (outcome,) = world.coordinator.abort_timed_out(world.now_ms + 1)
     world.carry_out(outcome)
     (markers,) = world.write_markers()
@@ -120,7 +120,7 @@ def test_the_time_runs_from_the_first_partition_also_after_a_restart(world):
     world.now_ms += TIMEOUT_MS
     world.add(OTHER)
     world.restart()
-    assert len(world.coordinator.abort_timed_out(world.now_ms + 1)) == 1
+    assert len([*world.coordinator.abort_timed_out(world.now_ms + 1)]) == 1
 
 
 def test_an_idle_id_is_forgotten_and_one_at_work_never():
@@ -128,12 +128,12 @@ def test_an_idle_id_is_forgotten_and_one_at_work_never():
     kept_ms = world.settings.transactional_id_expiration_ms
     world.init()
     world.now_ms += kept_ms - 1
-    assert world.coordinator.expire(world.now_ms) == []
+    assert list(world.coordinator.expire(world.now_ms)) == []
     world.add()
     world.now_ms += 10 * kept_ms
-    assert world.coordinator.expire(world.now_ms) == []
+    assert list(world.coordinator.expire(world.now_ms)) == []
     world.do(world.end_command(commit=True))
-    assert world.coordinator.expire(world.now_ms + 10 * kept_ms) == []
+    assert list(world.coordinator.expire(world.now_ms + 10 * kept_ms)) == []
     world.write_markers()
     (outcome,) = world.coordinator.expire(world.now_ms + kept_ms)
     world.carry_out(outcome)

@@ -107,6 +107,35 @@ def test_a_stalled_upload_is_dropped_when_others_wait_for_its_memory(loop, monke
     assert "queued.max.request.bytes" in caplog.text
 
 
+def test_stalled_uploads_of_an_address_are_dropped_before_a_slow_one(loop):
+    """Fifty of them, of which ten at a time hold memory, and one on a slow line."""
+
+    async def test():
+        async with serving(max_bytes_in_flight=32 * MIB) as server:
+            stalled = [await server.client() for _ in range(50)]
+            slow, honest = await server.client(), await server.client()
+            for client in (*stalled, slow, honest):
+                assert await client.call(b"echo") == b"echo"
+            large = framed(b"echo " + bytes(MIB))
+            await slow.send_bytes(large[:20_000])
+            await until(lambda: server.listener.memory.in_use)
+            for client in stalled:
+                await client.send_bytes(large[:20_000])
+            await until(lambda: server.listener.memory.is_wanted)
+            answer = asyncio.create_task(honest.call(large[4:]))
+            sent = 20_000
+            while not answer.done():
+                await slow.send_bytes(large[sent : sent + 1000])
+                sent += 1000
+                await asyncio.sleep(0.02)
+            assert (await answer).startswith(b"echo")
+            assert server.listener.dropped[DropReason.SLOW_UPLOAD] <= len(stalled)
+            await slow.send_bytes(large[sent:])
+            assert (await slow.receive()).startswith(b"echo")
+
+    run(loop, test())
+
+
 def test_a_request_that_waits_for_memory_is_not_late(loop):
     async def test():
         async with serving(max_bytes_in_flight=8 * MIB, frame_deadline_ms=100) as server:

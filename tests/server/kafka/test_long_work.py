@@ -6,12 +6,14 @@ The tests count these turns.
 
 import asyncio
 import random
+import uuid
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from strom.model.errors import ErrorCode
+from strom.model.settings import MINUTE_MS
 from strom.model.steps import Offload
 from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import long_work as slicing
@@ -26,6 +28,7 @@ from strom.storage.validation import (
 from strom.testing import ManualClock
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.compression import Codec
+from strom.wire.kafka.messages import k01_fetch
 from strom.wire.kafka.messages.k00_produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -51,6 +54,13 @@ from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest
+from strom.wire.kafka.messages.k44_incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from strom.wire.kafka.messages.k76_share_group_heartbeat import ShareGroupHeartbeatRequest
+from strom.wire.kafka.messages.k78_share_fetch import FetchPartition, FetchTopic, ShareFetchRequest
 from strom.wire.kafka.records import (
     SMALL_BYTES,
     SMALL_RECORDS,
@@ -62,6 +72,7 @@ from tests.server.kafka_calls import create_request, frame_of, running_node
 
 NOW = ManualClock().now_ms()
 MANY = 10 * LONG_RECORDS
+GROUP_RESOURCE = 32
 
 
 def run(test):
@@ -104,6 +115,16 @@ def produce(batch, topic="compacted", acks=-1, **more):
 def long_batch(count=MANY, *, key=b"k", codec=Codec.ZSTD, **more):
     records = [Record(at, NOW + at % 7, key, b"%d" % at) for at in range(count)]
     return build_batch(records, codec=codec, **more)
+
+
+def begin_five_minutes_ago(group):
+    setting = AlterableConfig(
+        name="share.auto.offset.reset", config_operation=0, value="by_duration:PT5M"
+    )
+    resource = AlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configs=[setting]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])
 
 
 def only_answer(response):
@@ -293,6 +314,43 @@ def test_an_offset_is_looked_up_by_time_in_slices(tiny_slices):
     run(test())
 
 
+def test_a_share_group_that_begins_at_a_time_searches_for_it_in_slices(tiny_slices):
+    async def test():
+        async with running_node() as node, counted_turns() as turns:
+            caller = await node.caller()
+            await caller.call(create_request("plain"), 5)
+            now = node.broker.clock.now_ms()
+            times = [now - 10 * MINUTE_MS] * (MANY - 1) + [now]
+            records = [Record(at, time, None, b"") for at, time in enumerate(times)]
+            await caller.call(produce(build_batch(records, codec=Codec.ZSTD), "plain"), 9)
+            await caller.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            await caller.call(begin_five_minutes_ago("g"), 1)
+            topic = node.broker.topic("plain").topic.id.bytes
+            member = str(uuid.uuid4())
+            join = ShareGroupHeartbeatRequest(
+                group_id="g", member_id=member, member_epoch=0, subscribed_topic_names=["plain"]
+            )
+            assert (await caller.call(join, 1)).error_code == 0
+            request = ShareFetchRequest(
+                group_id="g",
+                member_id=member,
+                share_session_epoch=0,
+                max_wait_ms=0,
+                min_bytes=1,
+                max_bytes=1 << 20,
+                max_records=10,
+                batch_size=10,
+                topics=[FetchTopic(topic_id=topic, partitions=[FetchPartition(partition_index=0)])],
+            )
+            before = turns.count
+            response = await caller.call(request, 2)
+            (found,) = response.responses[0].partitions[0].acquired_records
+            assert (found.first_offset, found.last_offset) == (MANY - 1, MANY - 1)
+            assert turns.count - before >= MANY / RECORDS_PER_STEP
+
+    run(test())
+
+
 def test_groups_are_listed_in_slices(tiny_slices):
     async def test():
         async with running_node() as node, counted_turns() as turns:
@@ -382,6 +440,62 @@ def test_a_large_request_that_is_malformed_closes_its_connection(tiny_slices):
             frame = frame_of(MetadataRequest(topics=topics), 9)[4:-200]
             caller.writer.write(len(frame).to_bytes(4, "big") + frame)
             assert await caller.is_closed()
+
+    run(test())
+
+
+REPEATED = 10_000
+"""How often a large request names the same partition."""
+
+
+def large_fetch():
+    partitions = [k01_fetch.FetchPartition(partition=0, fetch_offset=0)] * REPEATED
+    topics = [k01_fetch.FetchTopic(topic="t", partitions=partitions)]
+    limits: dict[str, Any] = {"max_wait_ms": 60_000, "min_bytes": 1}
+    return k01_fetch.FetchRequest(session_epoch=-1, topics=topics, **limits), 11
+
+
+def large_share_fetch(topic_id):
+    partitions = [FetchPartition(partition_index=0)] * REPEATED
+    topics = [FetchTopic(topic_id=topic_id, partitions=partitions)]
+    limits: dict[str, Any] = {
+        "max_wait_ms": 60_000,
+        "min_bytes": 1,
+        "max_bytes": 1000,
+        "max_records": 10,
+    }
+    request = ShareFetchRequest(
+        group_id="g", member_id="m", share_session_epoch=0, topics=topics, **limits
+    )
+    return request, 2
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_large_fetch_that_waits_holds_no_memory_and_ends_with_its_client(
+    tiny_slices, served, shared
+):
+    async def test():
+        async with running_node() as node:
+            caller = await node.caller()
+            await caller.call(create_request("t"), 5)
+            topic = node.broker.topic("t")
+            await caller.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+            member = ShareGroupHeartbeatRequest(
+                group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=["t"]
+            )
+            assert (await caller.call(member, 1)).error_code == 0
+            await caller.send(
+                *(large_share_fetch(topic.topic.id.bytes) if shared else large_fetch())
+            )
+            waiting = topic.partition(0)._waiting_for_records
+            requests = served[0].listener.memory.pool_of(1 << 20)
+            while not waiting:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert requests.in_use == 0
+            caller.leave()
+            while waiting:
+                await asyncio.sleep(0.001)
 
     run(test())
 

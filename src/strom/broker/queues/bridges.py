@@ -208,6 +208,11 @@ class Bridges:
                 for reader in moved:
                     reader.has_moved = True
 
+    @property
+    def stopped_by_damage(self) -> int:
+        """How many partitions that feed exchanges cannot be read."""
+        return sum(joined.reader.stopped_by_damage for joined in self._joined.values())
+
     def stop(self) -> None:
         for joined in self._joined.values():
             joined.reader.stop()

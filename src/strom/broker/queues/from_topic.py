@@ -68,6 +68,8 @@ class PartitionReader:
         self.next = position
         """All records before it were routed, except to targets that lag."""
         self.stopped = False
+        self._unreadable: dict[int, str] = {}
+        """Why records cannot be read, by their offset: that of the reader, or of a target that lags."""
         self.loop = asyncio.get_running_loop()
         self._pending: dict[str, BatchReceipt] = {}
         self._is_reading = False
@@ -103,31 +105,54 @@ class PartitionReader:
         """Whether the partition and the exchange still exist."""
         return not self.stopped and not self.partition.deleted and self.route.is_open()
 
+    @property
+    def is_stopped_by_damage(self) -> bool:
+        """Whether records cannot be read, so that the exchange or a target waits for a repair."""
+        return bool(self._unreadable) and self.can_read
+
     def fetch(self, start: int) -> FetchedRecords | None:
         """Fetch committed records from an offset; None if there are none or the log is unreadable."""
-        source = self.partition.log
-        asked = start
         try:
-            if start < source.start_offset:
-                log.warning(
-                    "Exchange %r skips records %d to %d of %s: deleted before they were read.",
-                    self.route.exchange,
-                    start,
-                    source.start_offset - 1,
-                    source.partition,
-                )
-                start = source.start_offset
-            if start >= source.last_stable_offset:
-                return FetchedRecords([], start) if start > asked else None
-            chunk = source.reader.read(start, READ_BYTES, committed_only=True)
-            records, after = committed_records(chunk, start, source.partition)
+            read = self._fetch(start)
         except (ApiError, CorruptData) as error:
-            log.warning(
-                "Exchange %r cannot read its topic; retrying: %s", self.route.exchange, error
-            )
+            self._note_unreadable(start, error)
             self.loop.call_later(RETRY.delay(0, 0), self.partition_changed)
             return None
+        if self._unreadable.pop(start, None) is not None:
+            log.info(
+                "Exchange %r can read %s again.", self.route.exchange, self.partition.log.partition
+            )
+        return read
+
+    def _fetch(self, asked: int) -> FetchedRecords | None:
+        source, start = self.partition.log, asked
+        if start < source.start_offset:
+            log.warning(
+                "Exchange %r skips records %d to %d of %s: deleted before they were read.",
+                self.route.exchange,
+                start,
+                source.start_offset - 1,
+                source.partition,
+            )
+            start = source.start_offset
+        if start >= source.last_stable_offset:
+            return FetchedRecords([], start) if start > asked else None
+        chunk = source.reader.read(start, READ_BYTES, committed_only=True)
+        records, after = committed_records(chunk, start, source.partition)
         return None if after == start else FetchedRecords(records, after)
+
+    def _note_unreadable(self, offset: int, error: ApiError | CorruptData) -> None:
+        """Log why records cannot be read: once, not at each retry."""
+        kind = error.code.name if isinstance(error, ApiError) else type(error).__name__
+        if self._unreadable.get(offset) != kind:
+            self._unreadable[offset] = kind
+            log.error(
+                "Exchange %r stops at offset %d of %s, and goes on when it can be read: %s",
+                self.route.exchange,
+                offset,
+                self.partition.log.partition,
+                error,
+            )
 
     def _read(self) -> None:
         read = self.fetch(self.next)

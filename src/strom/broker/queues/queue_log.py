@@ -3,7 +3,6 @@
 Partition 0 holds the messages, partition 1 which of them are removed.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 
 from strom.broker.partition import HostedTopic, Partition
@@ -13,7 +12,6 @@ from strom.model.clock import Clock
 from strom.model.errors import ErrorCode
 from strom.queues.message import Message
 from strom.queues.progress_records import QueueProgress
-from strom.storage.log import Appended
 
 
 class QueueLog:
@@ -100,8 +98,4 @@ async def _flushed(partition: Partition) -> bool:
     """Return when what was appended is on disk, or the disk refuses it."""
     if partition.log.flushed_offset >= partition.log.end_offset:
         return True
-    last = partition.log.end_offset - 1
-    flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.on_durable(Appended(last, last, -1, 0, False), flushed.set_result)
-    partition.sync_soon()
-    return await flushed is ErrorCode.NONE
+    return await partition.wait_until_synced(partition.log.end_offset - 1) is ErrorCode.NONE

@@ -87,6 +87,11 @@ class TopicReader:
             },
         )
 
+    @property
+    def stopped_by_damage(self) -> int:
+        """How many partitions cannot be read."""
+        return sum(reader.is_stopped_by_damage for reader in self._readers)
+
     def stop(self) -> None:
         for reader in self._readers:
             reader.stop()

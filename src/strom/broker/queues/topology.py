@@ -1,6 +1,5 @@
 """The log of definitions: a compacted topic with all exchanges, queues and bindings."""
 
-import asyncio
 from collections.abc import Sequence
 
 from strom.broker.broker import Broker
@@ -47,13 +46,11 @@ class TopologyLog:
         if hosted is None:
             hosted = await self._broker.create_topic(QUEUE_TOPOLOGY_TOPIC, 1, SETTINGS)
         partition = hosted.partitions[0]
-        durable: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         try:
             appended = partition.append(build_batch(records), now_ms, from_client=False)
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        partition.on_durable(appended, durable.set_result)
-        code = await durable
+        code = await partition.wait_until_synced(appended.last_offset)
         if code is not ErrorCode.NONE:
             raise ApiError(code)

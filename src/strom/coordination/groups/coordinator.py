@@ -8,7 +8,7 @@ This module has what all types of groups share: one name space, committed offset
 up to the protocol of each type (`group.py`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strom.coordination.groups.classic.group import ClassicGroup
@@ -33,6 +33,7 @@ from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
 from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
 from strom.coordination.groups.group_memory import GroupMemory, bytes_of, bytes_of_pairs
+from strom.coordination.groups.offsets import RECORDS_AT_ONCE
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
@@ -47,7 +48,7 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
-from strom.wire.kafka.schema import Uuid
+from strom.wire.kafka.schema import NO_UUID, Uuid
 
 PROTOCOLS: tuple[type[GroupProtocol[Any]], ...] = (
     ClassicGroupProtocol,
@@ -210,26 +211,29 @@ class GroupCoordinator:
             self._protocols[group.kind].resume(group, out)
             yield out
 
-    def on_topics_changed(self, now_ms: int) -> Iterator[GroupOutcome]:
+    # Each of these may take long, and other commands may be handled in between: an outcome is to be
+    # carried out before the next one is looked for. None is a pause without an outcome.
+
+    def on_topics_changed(self, now_ms: int) -> Iterator[GroupOutcome | None]:
         """Topics were created, extended or deleted: assignments may change."""
         for protocol in self._protocols.values():
             yield from protocol.on_topics_changed(now_ms)
 
-    def expire(self, now_ms: int) -> list[GroupOutcome]:
+    def expire(self, now_ms: int) -> Iterator[GroupOutcome | None]:
         """Delete offsets past their retention, and groups that are left without offsets and members."""
-        return [
-            outcome
-            for group in list(self._groups.values())
-            if group.may_expire
-            if (outcome := self._expire(group, now_ms)).records
-        ]
+        for group in list(self._groups.values()):
+            if group.may_expire:
+                yield from self._expire(group, now_ms)
 
-    def delete_topic_offsets(self, are_gone: Callable[[str, Uuid], bool]) -> list[GroupOutcome]:
-        """Delete the offsets of deleted topics: a recreated topic starts without offsets."""
-        return [
-            GroupOutcome(group, [*gone])
-            for group, gone in self._offsets.tombstones_of_topics(are_gone)
-        ]
+    def delete_topic_offsets(
+        self, are_gone: Callable[[str, Uuid], bool]
+    ) -> Iterator[GroupOutcome | None]:
+        """Delete the offsets of deleted topics: a recreated topic starts without offsets.
+
+        No offsets of these topics are committed meanwhile, but transactions may end.
+        """
+        for group, gone in self._offsets.tombstones_of_topics(are_gone):
+            yield GroupOutcome(group, [*gone]) if gone else None
 
     # --- replay --------------------------------------------------------------------------------
 
@@ -268,10 +272,19 @@ class GroupCoordinator:
         for partition, offset in command.offsets:
             if len(offset.metadata.encode()) > longest:
                 codes[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif self._is_of_other_topic(partition.topic, offset.topic_id):
+                codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 codes[partition] = ErrorCode.NONE
                 out.write(OffsetCommitted(command.group, partition, offset))
         out.respond(ticket, PartitionsResponse(partitions=codes))
+
+    def _is_of_other_topic(self, name: str, topic_id: Uuid) -> bool:
+        """Whether the topic was deleted, and perhaps recreated, since its id was looked up."""
+        if topic_id == NO_UUID:
+            return False
+        found = self._context.topics.find(name)
+        return found is None or found.id != topic_id
 
     def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, out: GroupOutcome) -> None:
         group = self._existing(command.group)
@@ -301,10 +314,23 @@ class GroupCoordinator:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
-    def _expire(self, group: Group, now_ms: int) -> GroupOutcome:
+    def _expire(self, group: Group, now_ms: int) -> Iterator[GroupOutcome | None]:
+        partitions = list(self._offsets.of(group.id))
+        for first in range(0, max(1, len(partitions)), RECORDS_AT_ONCE):
+            if self._groups.get(group.id) is not group:
+                return  # deleted, or replaced by a group of another type
+            some = partitions[first : first + RECORDS_AT_ONCE]
+            out = self._expire_some(group, some, now_ms)
+            yield out if out.records else None
+
+    def _expire_some(
+        self, group: Group, partitions: Sequence[TopicPartition], now_ms: int
+    ) -> GroupOutcome:
+        """Delete the expired ones of these offsets, and the group if they were its last ones."""
         out = GroupOutcome(group.id)
         gone = self._offsets.expired(
             group.id,
+            partitions,
             keeps=lambda topic: not group.is_empty and group.reads(topic),
             empty_since_ms=group.since_ms if group.is_empty else -1,
             now_ms=now_ms,

@@ -141,7 +141,7 @@ class GroupProtocol(ABC, Generic[G]):
     def delete(self, group: G, out: GroupOutcome) -> None:
         """Delete a group without members: its tombstones, and its timers."""
 
-    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome | None]:
         """Topics were created, extended or deleted; see `context.topics`."""
         return ()
 

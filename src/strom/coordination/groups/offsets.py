@@ -1,6 +1,6 @@
 """The committed offsets of all groups. Only `replay` and the ends of transactions change them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from strom.coordination.groups.pending_offsets import OpenTransaction, PendingOffsets
 from strom.coordination.groups.records import (
@@ -11,6 +11,8 @@ from strom.coordination.groups.records import (
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
+RECORDS_AT_ONCE = 100
+"""Records that are written in one step: about a millisecond."""
 NOTHING: Mapping[TopicPartition, CommittedOffset] = {}
 
 
@@ -31,18 +33,15 @@ class CommittedOffsets:
     def tombstones_of_topics(
         self, are_gone: Callable[[str, Uuid], bool]
     ) -> Iterator[tuple[str, list[OffsetDeleted]]]:
-        """Every group with offsets of such topics, with the tombstones for them."""
-        gone: dict[str, dict[TopicPartition, None]] = {}
-        for group, partition, offset in [*self._everything(), *self._pending.offsets()]:
-            if are_gone(partition.topic, offset.topic_id):
-                gone.setdefault(group, {})[partition] = None
-        for group, partitions in gone.items():
-            yield group, [OffsetDeleted(group, partition) for partition in partitions]
+        """Tombstones for the offsets of such topics, each time for some of one group, or none.
 
-    def _everything(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
-        for group, committed in self._by_group.items():
-            for partition, offset in committed.items():
-                yield group, partition, offset
+        Transactions may end in between: pending offsets come first, so that those which become
+        committed ones are found as such.
+        """
+        for group in self._pending.groups():
+            yield from _tombstones_of(group, self._pending.in_force(group), are_gone)
+        for group in list(self._by_group):
+            yield from _tombstones_of(group, self.of(group).items(), are_gone)
 
     def tombstones(self, group: str) -> list[OffsetDeleted]:
         """The tombstones for all offsets of a group, committed or pending."""
@@ -52,21 +51,25 @@ class CommittedOffsets:
     def expired(
         self,
         group: str,
+        partitions: Iterable[TopicPartition],
         *,
         keeps: Callable[[str], bool],
         empty_since_ms: int,
         now_ms: int,
         retention_ms: int,
     ) -> list[OffsetDeleted]:
-        """The tombstones for expired offsets of topics that the group does not keep (KIP-211).
+        """The tombstones for those of these offsets that are expired (KIP-211).
+
+        Offsets of topics that the group keeps do not expire.
 
         The retention begins when the group became empty, if known, else with the commit.
         """
-        pending = self._pending.of(group)
+        offsets = self.of(group)
         return [
             OffsetDeleted(group, partition)
-            for partition, committed in self.of(group).items()
-            if partition not in pending
+            for partition in partitions
+            if (committed := offsets.get(partition)) is not None
+            and not self._pending.has(group, partition)
             and not keeps(partition.topic)
             and now_ms >= _expires_ms(committed, empty_since_ms, retention_ms)
         ]
@@ -92,6 +95,19 @@ class CommittedOffsets:
         """Apply a marker: pending offsets are committed or dropped."""
         for record in self._pending.end(transaction, committed=committed):
             self._by_group.setdefault(record.group, {})[record.partition] = record.offset
+
+
+def _tombstones_of(
+    group: str,
+    offsets: Iterable[tuple[TopicPartition, CommittedOffset]],
+    are_gone: Callable[[str, Uuid], bool],
+) -> Iterator[tuple[str, list[OffsetDeleted]]]:
+    """Tombstones for those offsets whose topics are gone, some at a time; at least once."""
+    found = (one for one, offset in offsets if are_gone(one.topic, offset.topic_id))
+    partitions = list(dict.fromkeys(found))
+    for first in range(0, max(1, len(partitions)), RECORDS_AT_ONCE):
+        some = partitions[first : first + RECORDS_AT_ONCE]
+        yield group, [OffsetDeleted(group, partition) for partition in some]
 
 
 def _expires_ms(committed: CommittedOffset, empty_since_ms: int, retention_ms: int) -> int:

@@ -30,57 +30,77 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._open: dict[OpenTransaction, dict[str, dict[TopicPartition, _Pending]]] = {}
+        self._transactions: dict[str, dict[TopicPartition, set[OpenTransaction]]] = {}
+        """Those in `_open`, by group and partition: thousands may be open."""
         self._sequence = 0
 
     def of(self, group: str) -> frozenset[TopicPartition]:
         """The partitions with pending offsets of this group."""
-        return frozenset(
-            partition for groups in self._open.values() for partition in groups.get(group, ())
-        )
+        return frozenset(self._transactions.get(group, ()))
 
-    def offsets(self) -> Iterator[tuple[str, TopicPartition, CommittedOffset]]:
-        """Every offset that may still take effect."""
-        for groups in self._open.values():
-            for group, _, partition, offset in _in_force(groups):
-                yield group, partition, offset
+    def has(self, group: str, partition: TopicPartition) -> bool:
+        """Whether it is one of these."""
+        return partition in self._transactions.get(group, ())
+
+    def groups(self) -> list[str]:
+        """The groups with pending offsets."""
+        return list(self._transactions)
+
+    def in_force(self, group: str) -> Iterator[tuple[TopicPartition, CommittedOffset]]:
+        """Every offset of a group that may still take effect."""
+        for partition, transactions in self._transactions.get(group, {}).items():
+            for transaction in transactions:
+                offset = self._open[transaction][group][partition].offset
+                if offset is not None:
+                    yield partition, offset
 
     def add(self, transaction: OpenTransaction, record: OffsetCommitted) -> None:
         self._sequence += 1
         pending = self._open.setdefault(transaction, {}).setdefault(record.group, {})
         pending[record.partition] = _Pending(self._sequence, record.offset)
+        partitions = self._transactions.setdefault(record.group, {})
+        partitions.setdefault(record.partition, set()).add(transaction)
 
     def supersede(self, group: str, partition: TopicPartition, before: int | None = None) -> None:
         """A later commit supersedes pending offsets, optionally only those before a sequence number."""
-        for groups in self._open.values():
-            found = groups.get(group, {}).get(partition)
-            if found is not None and (before is None or found.sequence < before):
-                groups[group][partition] = _Pending(found.sequence, None)
+        for transaction in self._transactions.get(group, {}).get(partition, ()):
+            pending = self._open[transaction][group]
+            found = pending[partition]
+            if before is None or found.sequence < before:
+                pending[partition] = _Pending(found.sequence, None)
 
     def forget(self, group: str, partition: TopicPartition) -> None:
-        for transaction, groups in list(self._open.items()):
-            pending = groups.get(group, {})
-            pending.pop(partition, None)
-            if not pending:
-                groups.pop(group, None)
+        partitions = self._transactions.get(group, {})
+        for transaction in partitions.pop(partition, ()):
+            groups = self._open[transaction]
+            del groups[group][partition]
+            if not groups[group]:
+                del groups[group]
             if not groups:
                 del self._open[transaction]
+        if not partitions:
+            self._transactions.pop(group, None)
 
     def end(self, transaction: OpenTransaction, *, committed: bool) -> list[OffsetCommitted]:
         """End a transaction; returns the offsets that take effect."""
         groups = self._open.pop(transaction, {})
+        for group, pending in groups.items():
+            for partition in pending:
+                self._remove(transaction, group, partition)
         if not committed:
             return []
         effective = []
-        for group, sequence, partition, offset in _in_force(groups):
-            self.supersede(group, partition, before=sequence)
-            effective.append(OffsetCommitted(group, partition, offset))
+        for group, pending in groups.items():
+            for partition, (sequence, offset) in pending.items():
+                if offset is not None:
+                    self.supersede(group, partition, before=sequence)
+                    effective.append(OffsetCommitted(group, partition, offset))
         return effective
 
-
-def _in_force(
-    groups: dict[str, dict[TopicPartition, _Pending]],
-) -> Iterator[tuple[str, int, TopicPartition, CommittedOffset]]:
-    for group, pending in groups.items():
-        for partition, (sequence, offset) in pending.items():
-            if offset is not None:
-                yield group, sequence, partition, offset
+    def _remove(self, transaction: OpenTransaction, group: str, partition: TopicPartition) -> None:
+        partitions = self._transactions[group]
+        partitions[partition].discard(transaction)
+        if not partitions[partition]:
+            del partitions[partition]
+        if not partitions:
+            del self._transactions[group]

@@ -133,22 +133,24 @@ class TransactionCoordinator:
         """The end of a transaction could not be written; returns the requests that wait for it."""
         return [ticket for ticket, _ in self._waiting.pop(transactional_id, ())]
 
-    def abort_timed_out(self, now_ms: int) -> list[TransactionOutcome]:
-        """Abort transactions past their timeout, and fence their producers."""
-        return [
-            self._fence(known, now_ms)
-            for known in self._transactions.values()
-            if known.state is S.ONGOING and known.started_ms + known.timeout_ms < now_ms
-        ]
+    # Other commands may be handled between two of these outcomes.
 
-    def expire(self, now_ms: int) -> list[TransactionOutcome]:
+    def abort_timed_out(self, now_ms: int) -> Iterator[TransactionOutcome]:
+        """Abort transactions past their timeout, and fence their producers."""
+        for name in list(self._transactions):
+            known = self._transactions.get(name)
+            if known is None or known.state is not S.ONGOING:
+                continue
+            if known.started_ms + known.timeout_ms < now_ms:
+                yield self._fence(known, now_ms)
+
+    def expire(self, now_ms: int) -> Iterator[TransactionOutcome]:
         """Delete transactional ids that were idle for `transactional.id.expiration.ms`."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
-        return [
-            TransactionOutcome(name, [TransactionDeleted(name)])
-            for name, known in self._transactions.items()
-            if known.state.is_idle and known.updated_ms <= oldest_ms
-        ]
+        for name in list(self._transactions):
+            known = self._transactions.get(name)
+            if known is not None and known.state.is_idle and known.updated_ms <= oldest_ms:
+                yield TransactionOutcome(name, [TransactionDeleted(name)])
 
     def resume(self) -> Iterator[TransactionOutcome]:
         """After replay: the markers of transactions that were ending must be written again."""

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from strom.broker.broker import Broker
 from strom.broker.client_telemetry import ClientTelemetry
 from strom.broker.fetch_sessions import FetchSessions
+from strom.broker.fetching import ChangesOfMany
 from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
@@ -43,6 +44,12 @@ class PendingResponse(NamedTuple, Generic[T_co]):
             self.result.cancel()
 
 
+class ReadOnly(NamedTuple):
+    """A coroutine that changes nothing but what its client alone uses: cancelled if that disconnects."""
+
+    work: Coroutine[Any, Any, Response]
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """The address at which clients reach a broker."""
@@ -67,6 +74,32 @@ class Services:
     long_work: LongWork = field(default_factory=LongWork)
     telemetry: ClientTelemetry | None = None
     """None unless clients may push metrics."""
+    waits: set[ChangesOfMany] = field(default_factory=set)
+    """What requests wait for records of many partitions with."""
+
+
+class CloseCallbacks:
+    """What is called when the client has disconnected, each by a name that its owner chooses."""
+
+    def __init__(self) -> None:
+        self._callbacks: dict[object, Callable[[], None]] | None = {}
+
+    def add(self, name: object, callback: Callable[[], None]) -> None:
+        """Call it then, or now if the client disconnected while its request was decoded."""
+        if self._callbacks is None:
+            callback()
+        else:
+            self._callbacks[name] = callback
+
+    def remove(self, name: object) -> None:
+        if self._callbacks is not None:
+            self._callbacks.pop(name, None)
+
+    def call(self) -> None:
+        """The client has disconnected."""
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in (callbacks or {}).values():
+            callback()
 
 
 class Context:
@@ -78,15 +111,14 @@ class Context:
         version: int,
         client_id: str | None,
         peer: str,
-        on_close: dict[object, Callable[[], None]] | None = None,
+        on_close: CloseCallbacks | None = None,
     ) -> None:
         self.services = services
         self.version = version
         self.client_id = client_id
         self.peer = peer
         """The client's address, as in `127.0.0.1:40123`."""
-        self.on_close = {} if on_close is None else on_close
-        """Callbacks for when the client has disconnected, each by a name that its owner chooses."""
+        self.on_close = CloseCallbacks() if on_close is None else on_close
 
     @property
     def broker(self) -> Broker:
@@ -191,6 +223,7 @@ Outcome: TypeAlias = (
     | asyncio.Future[Any]
     | PendingResponse[Response]
     | Coroutine[Any, Any, Response | None]
+    | ReadOnly
     | Steps[Response]
     | None
 )

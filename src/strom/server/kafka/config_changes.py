@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.long_work import Pauses
 from strom.wire.kafka.messages.k33_alter_configs import AlterConfigsResourceResponse
 
 
@@ -19,12 +20,13 @@ R = TypeVar("R", bound=NamedResource)
 
 
 async def change_each(
-    resources: Sequence[R], change: Callable[[R], Awaitable[None]]
+    resources: Sequence[R], change: Callable[[R], Awaitable[None]], pause: Pauses
 ) -> list[AlterConfigsResourceResponse]:
     """Change one resource after another; one that is named twice is refused both times."""
     times = Counter((item.resource_type, item.resource_name) for item in resources)
     results = []
     for resource in resources:
+        await pause()
         kind, name = resource.resource_type, resource.resource_name
         result = AlterConfigsResourceResponse(
             resource_type=kind, resource_name=name, error_message=None

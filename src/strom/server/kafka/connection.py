@@ -5,16 +5,16 @@ allows to begin early (produce requests): several of them may wait for the same 
 in the order of the requests. A client that does not read its responses gets no more requests handled.
 
 The receive buffer is reused. A handler may look at the bytes of its request only until it returns or
-first awaits, unless its pending response holds the frame: then nothing is received until it is done.
+first awaits, unless its pending response holds the frame: then nothing is received until it is done, or
+until `release_frame`.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from strom.model.errors import ProtocolError
-from strom.server.kafka.api import PendingResponse
+from strom.server.kafka.api import CloseCallbacks, PendingResponse
 from strom.server.kafka.receive_buffer import ReceiveBuffer
 from strom.server.transport.client_transport import ClientTransport, Part
 from strom.server.transport.drop_reason import DropReason
@@ -56,8 +56,7 @@ class KafkaConnection:
         self.frame_began = 0.0
         """When the frame being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
-        self.on_close: dict[object, Callable[[], None]] = {}
-        """Called when the client has disconnected."""
+        self.on_close = CloseCallbacks()
         self.input = ReceiveBuffer()
         self._transport = transport
         self._listener = listener
@@ -71,7 +70,9 @@ class KafkaConnection:
         self._held_back = False
         self._frame_is_held = False
         """Whether a request in flight still reads its bytes: then the buffer must not change."""
-        self.reservation = Reservation(listener.memory, "", listener.loop, self._memory_granted)
+        self.reservation = Reservation(
+            listener.memory.pool_of, "", listener.loop, self._memory_granted
+        )
 
     @property
     def frame_size(self) -> int:
@@ -90,11 +91,16 @@ class KafkaConnection:
 
     @property
     def upload(self) -> Upload | None:
-        """The request being received, if it holds memory and waits for its client."""
-        is_waiting_for_client = self.is_receiving or self._is_unread()
-        if not self.reservation.size or not is_waiting_for_client:
+        """The request being received, if it waits for memory, or holds some and waits for its client."""
+        reservation = self.reservation
+        if reservation.is_waiting:
+            return Upload(self._transport, reservation)
+        if not reservation.size:
             return None
-        return Upload(self._transport, self.reservation)
+        is_unread = self._is_unread()
+        if not is_unread and not self.is_receiving:
+            return None
+        return Upload(self._transport, reservation, is_read=not is_unread)
 
     # --- the transport's calls -----------------------------------------------------------------
 
@@ -110,9 +116,7 @@ class KafkaConnection:
         self._in_flight.clear()
         self.reservation.release()
         self.input = ReceiveBuffer()
-        callbacks, self.on_close = self.on_close, {}
-        for callback in callbacks.values():
-            callback()
+        self.on_close.call()
 
     def on_write_paused(self) -> None:
         """The client reads too slowly: `_is_busy` holds until it has caught up."""
@@ -225,6 +229,15 @@ class KafkaConnection:
         self.input.shrink()
         self.reservation.release()
         return True
+
+    def release_frame(self) -> None:
+        """The request in flight needs its bytes no more, though it may wait for days.
+
+        Its memory is given back, and the end of the connection is noticed from now on.
+        """
+        if self._frame_is_held:
+            self._frame_is_held = self._held_back = False
+            self._work()
 
     def _memory_granted(self) -> None:
         if self._transport.is_open:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from time import perf_counter
 from types import GeneratorType
 from typing import Any, cast
@@ -20,6 +20,7 @@ from strom.server.kafka.api import (
     Handler,
     Outcome,
     PendingResponse,
+    ReadOnly,
     Services,
 )
 from strom.server.kafka.connection import KafkaConnection, Parts
@@ -31,6 +32,7 @@ from strom.wire.kafka.batch import Buffer
 from strom.wire.kafka.codec import decode, decode_steps, encode_parts, encode_steps
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
+from strom.wire.kafka.messages.k01_fetch import FetchRequest
 from strom.wire.kafka.messages.k08_offset_commit import OffsetCommitRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
 from strom.wire.kafka.schema import Request, Response
@@ -43,6 +45,7 @@ LARGE_REQUEST = 32 * KIB
 """Larger requests are decoded in steps."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
 EARLY = (PRODUCE, OffsetCommitRequest.SCHEMA.api_key)
+FETCH = FetchRequest.SCHEMA.api_key
 _ERROR_NAMES = {code.value: code.name for code in ErrorCode}
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
@@ -62,6 +65,12 @@ class Dispatcher:
     def serve(self, services: Services, listener: KafkaListener) -> None:
         self._services = services
         self._listener = listener
+        listener.end_waits = self._end_waits
+
+    def _end_waits(self) -> None:
+        assert self._services is not None  # noqa: S101 - see serve()
+        for wait in tuple(self._services.waits):
+            wait.end()
 
     def may_begin_early(self, frame: memoryview) -> bool:
         """Whether it is a produce request or a commit: several of them share one sync to disk."""
@@ -103,8 +112,14 @@ class Dispatcher:
                 )
                 decoded = run_slice(decoding)
                 if not isinstance(decoded, StepsDone):
-                    later = _decode_and_handle(decoding, found, context)
-                    return self._run(later, header, stats, began, holds_frame=True)
+                    # A produce request or commit needs its bytes to the end; nothing may overtake it.
+                    early = header.api_key in EARLY
+                    on_handled = None if early else connection.release_frame
+                    later = _decode_and_handle(decoding, found, context, on_handled)
+                    waits = header.api_key == FETCH  # it may wait for long
+                    return self._run(
+                        later, header, stats, began, only_reads=waits, holds_frame=True
+                    )
                 request = decoded.result
             else:
                 request = decode(found.request, header.api_version, frame, header.body_position)
@@ -152,6 +167,8 @@ class Dispatcher:
             return PendingResponse(
                 outcome, lambda response: _encode(response, header, stats, began)
             )
+        if isinstance(outcome, ReadOnly):
+            return self._run(outcome.work, header, stats, began, only_reads=True)
         assert isinstance(outcome, Coroutine)  # noqa: S101 - nothing else is left
         # A produce request or commit that runs as a task has not appended all its records yet.
         return self._run(outcome, header, stats, began, holds_frame=header.api_key in EARLY)
@@ -218,11 +235,16 @@ class Dispatcher:
 
 
 async def _decode_and_handle(
-    decoding: Steps[Request], found: Handler, context: Context
+    decoding: Steps[Request],
+    found: Handler,
+    context: Context,
+    on_handled: Callable[[], None] | None,
 ) -> Response | None:
-    """Handle a request that takes long to decode."""
+    """Handle a request that takes long to decode; `on_handled` when its bytes are not needed any more."""
     request = await context.long_work.finish(decoding, None)
     outcome = found.handle(request, context)
+    if on_handled is not None:
+        context.services.loop.call_soon(on_handled)  # after the first slice of the work
     if outcome is None or isinstance(outcome, Response):
         return outcome
     response: Response | None
@@ -230,6 +252,8 @@ async def _decode_and_handle(
         response = outcome.convert(await outcome.result)
     elif isinstance(outcome, Generator):
         response = await context.long_work.run(outcome)
+    elif isinstance(outcome, ReadOnly):
+        response = await outcome.work
     else:
         response = await outcome
     return response

@@ -38,6 +38,8 @@ class KafkaListener:
         self.port = settings.port
         self._sweeper: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.end_waits: Callable[[], None] = lambda: None
+        """Has requests respond that wait for records, because a stop finishes them all."""
 
     async def start(
         self, before_first: Callable[[int], None], tls: ssl.SSLContext | None = None
@@ -64,6 +66,7 @@ class KafkaListener:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._socket.stop_serving()
+        self.end_waits()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
         for connection in tuple(self.connections):

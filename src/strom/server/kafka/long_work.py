@@ -7,12 +7,11 @@ import asyncio
 from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from strom.broker.turns import SLICE_SECONDS
 from strom.model.steps import Offload, Steps
 
 T = TypeVar("T")
 
-SLICE_SECONDS = 0.003
-"""How long work occupies the event loop at a time."""
 MAX_LARGE = 2
 """Requests that hold large decompressed records at a time: each may need 64 MiB."""
 MAX_SMALL = 16

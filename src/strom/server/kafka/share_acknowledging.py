@@ -1,5 +1,6 @@
 """What ShareFetch and ShareAcknowledge share: sessions, and acknowledging records of many partitions."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -9,12 +10,15 @@ from strom.coordination.groups.share.partitions.share_partition import (
     AcknowledgeType,
 )
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.steps import Steps
 from strom.server.kafka.api import Context
 from strom.wire.kafka.messages.k78_share_fetch import AcknowledgementBatch
 from strom.wire.kafka.schema import Uuid
 
 FIRST_VERSION_WITH_RENEW = 2
 MOST_MEMBER_ID_LENGTH = 36
+MAX_AT_ONCE = 20
+"""Partitions that are acknowledged or read in one turn of the event loop: a few milliseconds."""
 
 
 class AcknowledgedPartition(Protocol):
@@ -69,14 +73,18 @@ def has_acknowledgements(request: SharingRequest) -> bool:
     )
 
 
+def has_many_partitions(request: SharingRequest) -> bool:
+    return sum(len(topic.partitions) or 1 for topic in request.topics) > MAX_AT_ONCE
+
+
 def end_session(session: ShareSession, context: Context) -> None:
     """Close a session; records that are not acknowledged become available to other members."""
-    context.on_close.pop(session.key, None)
+    context.on_close.remove(session.key)
     context.shares.session_ended(session)
 
 
 class Acknowledgements:
-    """The acknowledgements of one request; `results` is complete when `on_done` calls back."""
+    """The acknowledgements of one request: do its steps, then wait until `on_done` calls back."""
 
     def __init__(self, request: SharingRequest, key: SessionKey, context: Context) -> None:
         self.results: dict[TopicIdPartition, AcknowledgeResult] = {}
@@ -85,11 +93,16 @@ class Acknowledgements:
         self._may_renew = request.is_renew_ack and context.version >= FIRST_VERSION_WITH_RENEW
         self._pending = 1
         self._when_done: Callable[[], None] | None = None
-        for topic in request.topics:
+        self._topics = request.topics
+
+    def steps(self) -> Steps[None]:
+        """Acknowledge partition by partition: in one all at once, or none."""
+        for topic in self._topics:
             for partition in topic.partitions:
                 if partition.acknowledgement_batches:
                     place = (topic.topic_id, partition.partition_index)
                     self._acknowledge(place, partition.acknowledgement_batches)
+                yield None
         self._pending -= 1
 
     @property
@@ -97,8 +110,14 @@ class Acknowledgements:
         """Whether all acknowledgements are durable, or refused."""
         return not self._pending
 
+    async def wait(self) -> None:
+        """After the steps, return when all acknowledgements are durable, or refused."""
+        done: asyncio.Future[None] = self._context.services.loop.create_future()
+        self.on_done(lambda: None if done.done() else done.set_result(None))
+        await done
+
     def on_done(self, callback: Callable[[], None]) -> None:
-        """Call back once all acknowledgements are durable, or refused."""
+        """After the steps, call back once all acknowledgements are durable, or refused."""
         if self._pending:
             self._when_done = callback
         else:

@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.consumer.assignors import Assignments, MemberSpec, assign
+from strom.coordination.groups.consumer.assignors import (
+    MAX_ROUNDS,
+    Assignments,
+    MemberSpec,
+    OverlappingBalance,
+    assign,
+)
 from strom.coordination.groups.consumer.records import TopicIdPartition
 
 A, B, C = (bytes([number]) * 16 for number in range(3))
@@ -96,3 +102,24 @@ def test_partitions_and_topics_that_are_gone_are_not_kept():
         member = MemberSpec("m", None, frozenset({A, B}), had)
         shares = assign("uniform", [member, *others], {A: 1})
         assert shares["m"] == {TopicIdPartition(A, 0)}
+
+
+class CountedReaders(list[str]):
+    """The readers of a topic; counts how many are looked at."""
+
+    seen = 0
+
+    def __iter__(self):
+        CountedReaders.seen += len(self)
+        return super().__iter__()
+
+
+def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_product():
+    names = [f"m{n}" for n in range(50)]
+    before: dict[str, set[TopicIdPartition]] = {name: set() for name in names}
+    before["m0"] = {TopicIdPartition(A, index) for index in range(300)}
+    readers = {A: CountedReaders(names), B: CountedReaders(names[25:])}
+    CountedReaders.seen = 0
+    OverlappingBalance(before, readers, {A: 300, B: 200}).complete()
+    assert {len(assigned) for assigned in before.values()} == {10}
+    assert CountedReaders.seen <= 4 * MAX_ROUNDS * len(names)

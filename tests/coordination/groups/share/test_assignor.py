@@ -73,3 +73,20 @@ def test_a_newcomer_takes_no_more_than_its_part(names, topics):
 def test_without_topics_there_is_nothing_to_share():
     assert assign_simple({"m": {A}}, {}, {}) == {"m": {}}
     assert assign_simple({}, {A: 3}, {}) == {}
+
+
+class CountedTopics(frozenset[bytes]):
+    """The topics of a member; counts how often they are searched."""
+
+    searched = 0
+
+    def __contains__(self, topic):
+        CountedTopics.searched += 1
+        return super().__contains__(topic)
+
+
+def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_product():
+    names, topics = [f"m{n}" for n in range(50)], {A: 300}
+    CountedTopics.searched = 0
+    assign_simple({name: CountedTopics({A}) for name in names}, topics, {})
+    assert CountedTopics.searched <= 3 * (50 + 300)

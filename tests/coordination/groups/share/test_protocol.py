@@ -105,9 +105,9 @@ def test_topics_that_come_later_are_assigned():
     world = World(ONE_TOPIC)
     world.beat("m", 0, "a", "b")
     world.restart(TWO_TOPICS)
-    (outcome,) = world.coordinator.on_topics_changed(0)
+    (outcome,) = filter(None, world.coordinator.on_topics_changed(0))
     world.carry_out(outcome)
-    assert list(world.coordinator.on_topics_changed(0)) == []
+    assert not any(world.coordinator.on_topics_changed(0))
     assert world.beat("m", 1).partitions == {A: (0, 1), B: (0,)}
 
 
@@ -131,7 +131,7 @@ def test_where_a_group_is_does_not_expire():
     world = World()
     world.beat("m", 0, "a")
     world.beat("m", -1)
-    assert world.coordinator.expire(10**15) == []
+    assert not any(world.coordinator.expire(10**15))
 
 
 def test_an_empty_group_is_deleted_with_all_its_records():

@@ -12,6 +12,7 @@ The result is deterministic; ties go to the first member by instance id, else by
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple, TypeAlias
 
 from strom.coordination.groups.consumer.records import NOTHING, Partitions, TopicIdPartition
@@ -21,52 +22,93 @@ MAX_ROUNDS = 16
 """The limit of rounds: overlapping subscriptions can take many for ever smaller gains."""
 
 
-def balance_overlapping(
-    assignments: dict[str, set[TopicIdPartition]],
-    readers: Mapping[Uuid, Sequence[str]],
-    partitions: Mapping[Uuid, int],
-) -> None:
-    """Complete and balance the assignments, in place."""
-    topics = sorted(
-        (topic for topic in partitions if readers[topic]),
-        key=lambda topic: (-partitions[topic] / len(readers[topic]), len(readers[topic]), topic),
-    )
-    taken = {one for assigned in assignments.values() for one in assigned}
-    for topic in topics:
-        for index in range(partitions[topic]):
-            one = TopicIdPartition(topic, index)
-            if one not in taken:
-                assignments[_least_loaded(readers[topic], assignments)].add(one)
-    for _ in range(MAX_ROUNDS):
-        moves = sum(_balance_topic(topic, readers[topic], assignments) for topic in topics)
-        if not moves:
-            return
+class OverlappingBalance:
+    """Completes and balances assignments of members with different subscriptions, in place.
 
+    A group can have thousands of partitions and hundreds of members: no loop is over both, but one
+    over the topics and their subscribers.
+    """
 
-def _least_loaded(members: Sequence[str], assignments: Mapping[str, set[TopicIdPartition]]) -> str:
-    return min(members, key=lambda member: len(assignments[member]))
+    def __init__(
+        self,
+        assignments: dict[str, set[TopicIdPartition]],
+        readers: Mapping[Uuid, Sequence[str]],
+        partitions: Mapping[Uuid, int],
+    ) -> None:
+        self._assignments = assignments
+        self._readers = {topic: readers[topic] for topic in partitions if readers[topic]}
+        self._partitions = partitions
+        self._load = {member: len(assigned) for member, assigned in assignments.items()}
+        self._owned: dict[Uuid, dict[str, list[TopicIdPartition]]] = {
+            topic: {} for topic in self._readers
+        }
+        for member, assigned in assignments.items():
+            for one in assigned:
+                self._owned[one.topic_id].setdefault(member, []).append(one)
 
+    def complete(self) -> None:
+        """Assign what is unassigned, then balance the topics, one after another."""
+        partitions, readers = self._partitions, self._readers
+        topics = sorted(
+            readers,
+            key=lambda topic: (
+                -partitions[topic] / len(readers[topic]),
+                len(readers[topic]),
+                topic,
+            ),
+        )
+        for topic in topics:
+            self._fill(topic)
+        for _ in range(MAX_ROUNDS):
+            if not sum(map(self._balance, topics)):
+                return
 
-def _balance_topic(
-    topic: Uuid, readers: Sequence[str], assignments: dict[str, set[TopicIdPartition]]
-) -> int:
-    """Move partitions of one topic; returns how many."""
-    owned = {
-        reader: sorted(one for one in assignments[reader] if one.topic_id == topic)
-        for reader in readers
-    }
-    moves = 0
-    while givers := [reader for reader in readers if owned[reader]]:
-        giver = max(givers, key=lambda reader: len(assignments[reader]))
-        taker = _least_loaded(readers, assignments)
-        if len(assignments[giver]) - len(assignments[taker]) <= 1:
-            break
-        one = owned[giver].pop()
-        assignments[giver].remove(one)
-        assignments[taker].add(one)
-        owned[taker].append(one)
-        moves += 1
-    return moves
+    def _fill(self, topic: Uuid) -> None:
+        """Each unassigned partition of a topic goes to the reader with the fewest partitions."""
+        taken = {one.partition for its in self._owned[topic].values() for one in its}
+        readers = self._readers[topic]
+        by_load = [(self._load[reader], order) for order, reader in enumerate(readers)]
+        heapify(by_load)
+        for index in range(self._partitions[topic]):
+            if index not in taken:
+                load, order = by_load[0]
+                self._give(TopicIdPartition(topic, index), readers[order])
+                heapreplace(by_load, (load + 1, order))
+
+    def _balance(self, topic: Uuid) -> int:
+        """Move partitions of one topic; returns how many."""
+        owned, load = self._owned[topic], self._load
+        readers = self._readers[topic]
+        if max(map(load.__getitem__, owned)) - min(map(load.__getitem__, readers)) <= 1:
+            return 0
+        # A giver never has so few partitions that it becomes a taker, nor a taker a giver: what the
+        # heaps do not know of each other's moves makes no difference.
+        for its in owned.values():
+            its.sort()
+        givers = [(-load[one], order) for order, one in enumerate(readers) if one in owned]
+        takers = [(load[one], order) for order, one in enumerate(readers)]
+        heapify(givers)
+        heapify(takers)
+        moves = 0
+        while givers and -givers[0][0] - takers[0][0] > 1:
+            giver, taker = readers[givers[0][1]], readers[takers[0][1]]
+            one = owned[giver].pop()
+            self._assignments[giver].remove(one)
+            load[giver] -= 1
+            self._give(one, taker)
+            moves += 1
+            if owned[giver]:
+                heapreplace(givers, (-load[giver], givers[0][1]))
+            else:
+                del owned[giver]
+                heappop(givers)
+            heapreplace(takers, (load[taker], takers[0][1]))
+        return moves
+
+    def _give(self, one: TopicIdPartition, member: str) -> None:
+        self._assignments[member].add(one)
+        self._load[member] += 1
+        self._owned[one.topic_id].setdefault(member, []).append(one)
 
 
 Assignments: TypeAlias = dict[str, Partitions]
@@ -88,7 +130,7 @@ Assignor: TypeAlias = Callable[[Sequence[MemberSpec], Mapping[Uuid, int]], Assig
 def assign(name: str, members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
     """Assign with the assignor of that name. Topics without a partition count do not exist."""
     existing = [
-        one._replace(topics=frozenset(topic for topic in one.topics if topic in partitions))
+        one._replace(topics=one.topics.intersection(partitions))
         for one in sorted(members, key=_order)
     ]
     return ASSIGNORS[name](existing, partitions)
@@ -126,10 +168,11 @@ def assign_uniformly(members: Sequence[MemberSpec], partitions: Mapping[Uuid, in
         member.id: {one for one in member.target if _may_have(member, one, partitions)}
         for member in members
     }
-    readers = {
-        topic: [member.id for member in members if topic in member.topics] for topic in partitions
-    }
-    balance_overlapping(assignments, readers, partitions)
+    readers: dict[Uuid, list[str]] = {topic: [] for topic in partitions}
+    for member in members:
+        for topic in member.topics:
+            readers[topic].append(member.id)
+    OverlappingBalance(assignments, readers, partitions).complete()
     return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 

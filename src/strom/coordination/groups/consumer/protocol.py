@@ -242,12 +242,12 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
         for record in tombstones(group):
             out.write(record)
 
-    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome | None]:
         """Every group checks its topics with the next heartbeat."""
-        for group in self.context.groups.values():
+        for group in list(self.context.groups.values()):
             if isinstance(group, ConsumerGroup):
                 group.is_outdated = True
-        return ()
+            yield None
 
     # --- offsets -------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def assign_targets(
         MemberSpec(
             member.id,
             member.subscription.instance,
-            frozenset(ids[name] for name in group.topics_of(member.subscription) if name in ids),
+            frozenset(filter(None, map(ids.get, group.topics_of(member.subscription)))),
             group.target(member.id),
         )
         for member in group.members.values()

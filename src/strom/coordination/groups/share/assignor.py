@@ -6,6 +6,7 @@ partitions are shared. Members keep previous assignments as far as the balance a
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from strom.coordination.groups.share.records import Partitions
@@ -32,11 +33,9 @@ def assign_simple(
     ]
     if not wanted or not every:
         return {member: {} for member in wanted}
-    plan = _Plan(wanted, before, readers=-(-len(wanted) // len(every)), every=every)
-    for one in every:
-        plan.keep(one)
-    for one in every:
-        plan.fill(one)
+    plan = _Plan(wanted, readers=-(-len(wanted) // len(every)), every=every)
+    plan.keep(before)
+    plan.fill()
     for member in sorted(wanted):
         plan.assign_idle(member)
     return plan.result()
@@ -46,32 +45,50 @@ class _Plan:
     def __init__(
         self,
         wanted: Mapping[str, AbstractSet[Uuid]],
-        before: Mapping[str, Partitions],
         readers: int,
         every: list[OnePartition],
     ) -> None:
         self._wanted = wanted
-        self._before = before
         self._readers = readers
         self._most = -(-len(every) * readers // len(wanted))
         """How many partitions a member gets if all have the same subscription."""
         self._readers_of: dict[OnePartition, set[str]] = {one: set() for one in every}
         self._of_member: dict[str, set[OnePartition]] = {member: set() for member in wanted}
 
-    def keep(self, one: OnePartition) -> None:
-        """Keep a partition with its previous members, as far as the balance allows."""
+    def keep(self, before: Mapping[str, Partitions]) -> None:
+        """Keep partitions with their previous members, as far as the balance allows."""
+        members: dict[OnePartition, list[str]] = {}
         for member in sorted(self._wanted):
-            has_it = one.number in self._before.get(member, {}).get(one.topic_id, ())
-            if has_it and len(self._of_member[member]) < self._most:
-                self._give(one, member)
+            for topic_id, numbers in before.get(member, {}).items():
+                for number in numbers:
+                    members.setdefault(OnePartition(topic_id, number), []).append(member)
+        for one in self._readers_of:
+            for member in members.get(one, ()):
+                if len(self._of_member[member]) < self._most:
+                    self._give(one, member)
 
-    def fill(self, one: OnePartition) -> None:
-        """Assign a partition to more members until it has enough."""
-        while len(self._readers_of[one]) < self._readers:
-            member = self._least_busy(one)
-            if member is None:
-                return
-            self._give(one, member)
+    def fill(self) -> None:
+        """Assign partitions to more members until they have enough, the least busy ones first."""
+        topic_id, least_busy = None, list[tuple[int, str]]()
+        for one in self._readers_of:
+            if one.topic_id != topic_id:
+                topic_id = one.topic_id
+                least_busy = [
+                    (len(self._of_member[member]), member)
+                    for member, topics in self._wanted.items()
+                    if topic_id in topics
+                ]
+                heapify(least_busy)
+            has_it_already = []
+            while least_busy and len(self._readers_of[one]) < self._readers:
+                busy, member = heappop(least_busy)
+                if member in self._readers_of[one]:
+                    has_it_already.append((busy, member))
+                else:
+                    self._give(one, member)
+                    has_it_already.append((busy + 1, member))
+            for item in has_it_already:
+                heappush(least_busy, item)
 
     def assign_idle(self, member: str) -> None:
         """Assign the partition with the fewest members to a member without partitions."""
@@ -87,19 +104,11 @@ class _Plan:
         """The partitions of every member, in order."""
         assignments: dict[str, Partitions] = {}
         for member, its in self._of_member.items():
-            by_topic: dict[Uuid, tuple[int, ...]] = {}
+            by_topic: dict[Uuid, list[int]] = {}
             for topic_id, number in sorted(its):
-                by_topic[topic_id] = (*by_topic.get(topic_id, ()), number)
-            assignments[member] = by_topic
+                by_topic.setdefault(topic_id, []).append(number)
+            assignments[member] = {topic: tuple(numbers) for topic, numbers in by_topic.items()}
         return assignments
-
-    def _least_busy(self, one: OnePartition) -> str | None:
-        free = [
-            member
-            for member, topics in self._wanted.items()
-            if one.topic_id in topics and member not in self._readers_of[one]
-        ]
-        return min(free, key=lambda member: (len(self._of_member[member]), member), default=None)
 
     def _give(self, one: OnePartition, member: str) -> None:
         if one.topic_id in self._wanted[member] and len(self._readers_of[one]) < self._readers:

@@ -231,14 +231,15 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         out.write(ShareTargetEpoch(group.id, None))
         out.write(ShareGroupEpoch(group.id, None))
 
-    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome | None]:
         """Assign again in every group that is subscribed to one of the topics."""
-        for group in list(self.context.groups.values()):
-            if isinstance(group, ShareGroup) and group.members:
-                out = GroupOutcome(group.id)
+        groups = self.context.groups
+        for group in list(groups.values()):
+            out = GroupOutcome(group.id)
+            is_current = groups.get(group.id) is group  # not deleted meanwhile
+            if is_current and isinstance(group, ShareGroup) and group.members:
                 self._assign_if_changed(group, {}, out, now_ms)
-                if out.records:
-                    yield out
+            yield out if out.records else None
 
     # --- the log -------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ FIRST_VERSIONS = {
 """The first version of each special timestamp."""
 FIRST_VERSION_WITH_EPOCHS = 4
 READ_COMMITTED = 1
+REPORTED = 0
+"""For a partition that is named twice: it has one result, which is an error."""
 NOTHING = FoundOffset(-1, -1, -1)
 
 
@@ -46,13 +48,17 @@ def list_offsets(request: ListOffsetsRequest, context: Context) -> Steps[ListOff
         for topic in request.topics
         for partition in topic.partitions
     )
-    response = ListOffsetsResponse()
+    answers: dict[str, ListOffsetsTopicResponse] = {}
     for topic in request.topics:
-        answer = ListOffsetsTopicResponse(name=topic.name)
-        response.topics.append(answer)
+        answer = answers.setdefault(topic.name, ListOffsetsTopicResponse(name=topic.name))
         for wanted in topic.partitions:
+            yield None
+            count = times[topic.name, wanted.partition_index]
+            if count == REPORTED:
+                continue
             try:
-                if times[topic.name, wanted.partition_index] != 1:
+                if count > 1:
+                    times[topic.name, wanted.partition_index] = REPORTED
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 partition = _partition(topic.name, wanted, context)
                 found = _special_offset(partition, wanted.timestamp, committed_only)
@@ -65,8 +71,7 @@ def list_offsets(request: ListOffsetsRequest, context: Context) -> Steps[ListOff
                         partition_index=wanted.partition_index, error_code=error.code
                     )
                 )
-            yield None
-    return response
+    return ListOffsetsResponse(topics=list(answers.values()))
 
 
 def _partition(topic: str, wanted: ListOffsetsPartition, context: Context) -> Partition:

@@ -54,14 +54,15 @@ def _is_by_id(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id != NO_UUID
 
 
-def _refuse(request: MetadataRequest) -> MetadataResponse:
+def _refuse(request: MetadataRequest) -> Steps[MetadataResponse]:
     """Some versions have ids in responses, but not in requests; their responses must have names."""
-    return MetadataResponse(
-        topics=[
+    response = MetadataResponse()
+    for topic in request.topics or ():
+        response.topics.append(
             MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
-            for topic in request.topics or ()
-        ]
-    )
+        )
+        yield None
+    return response
 
 
 def _to_create(request: MetadataRequest, context: Context) -> list[str]:
@@ -88,7 +89,9 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     broker = context.broker
     failed: dict[str, ErrorCode] = {}
+    pause = context.long_work.pauses()
     for name in names:
+        await pause()
         try:
             await broker.create_topic(name, broker.settings.num_partitions, {})
         except ApiError as error:

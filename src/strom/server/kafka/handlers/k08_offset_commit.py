@@ -46,7 +46,7 @@ MAX_AT_ONCE = 100
 )
 def offset_commit(request: OffsetCommitRequest, context: Context) -> Outcome:
     """Commit the offsets of existing partitions; the others get errors."""
-    if sum(len(topic.partitions) for topic in request.topics) > MAX_AT_ONCE:
+    if sum(len(topic.partitions) or 1 for topic in request.topics) > MAX_AT_ONCE:
         return _commit_in_parts(request, context)
     return _commit(request, context)
 
@@ -63,6 +63,7 @@ async def _commit_in_parts(request: OffsetCommitRequest, context: Context) -> Of
         pending.append(_commit(part, context))
     response = OffsetCommitResponse()
     for result, convert, *_ in pending:
+        await pause()
         for topic in convert(await result).topics:
             last = response.topics[-1] if response.topics else None
             if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):
@@ -77,14 +78,14 @@ def _parts(request: OffsetCommitRequest) -> Iterator[OffsetCommitRequest]:
     part, room = copy(request), MAX_AT_ONCE
     part.topics = []
     for topic in request.topics:
-        partitions = topic.partitions
-        if not partitions:
-            part.topics.append(topic)
-        while partitions:
+        first = 0
+        while first == 0 or first < len(topic.partitions):  # also a topic without partitions
             piece = copy(topic)
-            piece.partitions, partitions = partitions[:room], partitions[room:]
+            piece.partitions = topic.partitions[first : first + room]
             part.topics.append(piece)
-            room -= len(piece.partitions)
+            taken = len(piece.partitions) or 1
+            first += taken
+            room -= taken
             if not room:
                 yield part
                 part, room = copy(request), MAX_AT_ONCE
@@ -98,7 +99,7 @@ def _commit(
 ) -> PendingResponse[OffsetCommitResponse]:
     response = OffsetCommitResponse()
     offsets: list[tuple[TopicPartition, CommittedOffset]] = []
-    answers: dict[TopicPartition, OffsetCommitResponsePartition] = {}
+    answers: dict[TopicPartition, list[OffsetCommitResponsePartition]] = {}
     for topic in request.topics:
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
@@ -110,7 +111,7 @@ def _commit(
                 part.error_code = missing
                 continue
             partition = TopicPartition(hosted.topic.name, wanted.partition_index)
-            answers[partition] = part
+            answers.setdefault(partition, []).append(part)  # a request may repeat one
             offsets.append((partition, _offset(request, wanted, hosted, context)))
     command = CommitOffsets(
         group=request.group_id,
@@ -123,7 +124,8 @@ def _commit(
 
     def filled_in(committed: PartitionsResponse) -> OffsetCommitResponse:
         for partition, code in committed.partitions.items():
-            answers[partition].error_code = code
+            for part in answers[partition]:
+                part.error_code = code
         return response
 
     return PendingResponse(context.groups.submit(command), filled_in)

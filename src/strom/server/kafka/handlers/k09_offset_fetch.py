@@ -9,9 +9,11 @@ groups,
 
 from collections.abc import Mapping
 
+from strom.broker.partition import HostedTopic
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.records import NO_LEADER_EPOCH, CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps
 from strom.model.topics import TopicPartition
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k09_offset_fetch import (
@@ -42,12 +44,13 @@ Committed = Mapping[TopicPartition, CommittedOffset]
 )
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.version >= FIRST_VERSION_WITH_MANY:
-        return OffsetFetchResponse(
-            groups=[
-                await _fetch(wanted, context, require_stable=request.require_stable)
-                for wanted in request.groups
-            ]
-        )
+        response = OffsetFetchResponse()
+        pause = context.long_work.pauses()
+        for wanted in request.groups:
+            await pause()
+            found = await _fetch(wanted, context, require_stable=request.require_stable)
+            response.groups.append(found)
+        return response
     topics = None
     if request.topics is not None:
         topics = [
@@ -56,7 +59,7 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
         ]
     wanted = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     answer = await _fetch(wanted, context, require_stable=request.require_stable)
-    return _for_one(answer, context.version)
+    return await context.long_work.run(_for_one(answer, context.version))
 
 
 async def _fetch(
@@ -64,22 +67,36 @@ async def _fetch(
 ) -> OffsetFetchResponseGroup:
     code = ErrorCode.NONE
     topics, group = wanted.topics, wanted.group_id
+    committed: Committed = {}
+    pending: frozenset[TopicPartition] = frozenset()
     try:
         committed, pending = await context.groups.read(group, lambda groups: _look(wanted, groups))
     except ApiError as error:
-        code, committed, pending = error.code, {}, frozenset()
+        code = error.code
         if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
             topics = []
-    answer = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
-    pause = context.long_work.pauses()
-    for topic in _everything(committed) if topics is None else topics:
-        found = _topic(topic, committed, context, code)
+    answer = OffsetFetchResponseGroup(group_id=group, error_code=code)
+    unstable = pending if require_stable else frozenset[TopicPartition]()
+    await context.long_work.run(_fill(answer, topics, committed, unstable, context, code))
+    return answer
+
+
+def _fill(
+    answer: OffsetFetchResponseGroup,
+    topics: list[OffsetFetchRequestTopics] | None,
+    committed: Committed,
+    unstable: frozenset[TopicPartition],
+    context: Context,
+    code: ErrorCode,
+) -> Steps[None]:
+    """Add the offsets of these topics, or of all."""
+    for topic in (yield from _everything(committed, context)) if topics is None else topics:
+        found = yield from _topic(topic, committed, context, code)
         if found is not None:
             answer.topics.append(found)
-            if require_stable and pending:
-                _hide_unstable(found, pending)
-        await pause()
-    return answer
+            if unstable:
+                yield from _hide_unstable(found, unstable)
+        yield None
 
 
 def _look(
@@ -90,17 +107,23 @@ def _look(
     return dict(groups.committed(group)), groups.pending(group)
 
 
-def _hide_unstable(topic: OffsetFetchResponseTopics, pending: frozenset[TopicPartition]) -> None:
+def _hide_unstable(
+    topic: OffsetFetchResponseTopics, pending: frozenset[TopicPartition]
+) -> Steps[None]:
     for one in topic.partitions:
+        yield None
         if TopicPartition(topic.name, one.partition_index) in pending:
             one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
             one.committed_offset, one.metadata = NOTHING.offset, NOTHING.metadata
             one.committed_leader_epoch = NOTHING.leader_epoch
 
 
-def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
+def _everything(committed: Committed, context: Context) -> Steps[list[OffsetFetchRequestTopics]]:
     topics: dict[str, OffsetFetchRequestTopics] = {}
-    for name, index in committed:
+    for (name, index), offset in committed.items():
+        yield None
+        if _is_of_former_topic(offset, context.broker.find_topic(name)):
+            continue
         topic = topics.get(name) or topics.setdefault(name, OffsetFetchRequestTopics(name=name))
         topic.partition_indexes.append(index)
     for topic in topics.values():
@@ -110,7 +133,7 @@ def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
 
 def _topic(
     topic: OffsetFetchRequestTopics, committed: Committed, context: Context, code: ErrorCode
-) -> OffsetFetchResponseTopics | None:
+) -> Steps[OffsetFetchResponseTopics | None]:
     """One topic's offsets; None for a deleted topic, which has no id."""
     name, topic_id = topic.name, topic.topic_id
     if context.version >= FIRST_VERSION_WITH_IDS:
@@ -123,14 +146,20 @@ def _topic(
             if name:
                 return None
             code = error.code
-    return OffsetFetchResponseTopics(
-        name=name,
-        topic_id=topic_id,
-        partitions=[
-            _partition(index, committed.get(TopicPartition(name, index), NOTHING), code)
-            for index in topic.partition_indexes
-        ],
-    )
+    current = context.broker.find_topic(name)
+    answer = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+    for index in topic.partition_indexes:
+        found = committed.get(TopicPartition(name, index), NOTHING)
+        if _is_of_former_topic(found, current):
+            found = NOTHING
+        answer.partitions.append(_partition(index, found, code))
+        yield None
+    return answer
+
+
+def _is_of_former_topic(offset: CommittedOffset, hosted: HostedTopic | None) -> bool:
+    """Whether the topic was recreated since: a shortage may have prevented the offset's deletion."""
+    return hosted is not None and offset.topic_id not in (NO_UUID, hosted.topic.id.bytes)
 
 
 def _partition(
@@ -145,24 +174,22 @@ def _partition(
     )
 
 
-def _for_one(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+def _for_one(answer: OffsetFetchResponseGroup, version: int) -> Steps[OffsetFetchResponse]:
     """The response before version 8; version 1 has errors only per partition."""
-    return OffsetFetchResponse(
-        error_code=answer.error_code if version >= FIRST_VERSION_WITH_A_GROUP_ERROR else 0,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=one.partition_index,
-                        committed_offset=one.committed_offset,
-                        committed_leader_epoch=one.committed_leader_epoch,
-                        metadata=one.metadata,
-                        error_code=one.error_code,
-                    )
-                    for one in topic.partitions
-                ],
+    has_error = version >= FIRST_VERSION_WITH_A_GROUP_ERROR
+    response = OffsetFetchResponse(error_code=answer.error_code if has_error else 0)
+    for found in answer.topics:
+        topic = OffsetFetchResponseTopic(name=found.name)
+        response.topics.append(topic)
+        for one in found.partitions:
+            yield None
+            topic.partitions.append(
+                OffsetFetchResponsePartition(
+                    partition_index=one.partition_index,
+                    committed_offset=one.committed_offset,
+                    committed_leader_epoch=one.committed_leader_epoch,
+                    metadata=one.metadata,
+                    error_code=one.error_code,
+                )
             )
-            for topic in answer.topics
-        ],
-    )
+    return response

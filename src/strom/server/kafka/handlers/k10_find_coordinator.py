@@ -46,14 +46,16 @@ async def find_coordinator(
         return FindCoordinatorResponse(
             error_code=code, error_message=text, node_id=node, host=host, port=port
         )
-    return FindCoordinatorResponse(
-        coordinators=[
+    response = FindCoordinatorResponse()
+    pause = context.long_work.pauses()
+    for key in request.coordinator_keys:
+        await pause()
+        response.coordinators.append(
             Coordinator(
                 key=key, node_id=node, host=host, port=port, error_code=code, error_message=text
             )
-            for key in request.coordinator_keys
-        ]
-    )
+        )
+    return response
 
 
 async def _ensure_topic(key_type: int, context: Context) -> None:

@@ -23,11 +23,14 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 async def describe_groups(
     request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
-    groups = []
+    # As in Kafka, the response repeats a group that the request repeats.
+    described: dict[str, DescribedGroup] = {}
     pause = context.long_work.pauses()
     for name in request.groups:
-        groups.append(await _describe(name, context))
+        if name not in described:
+            described[name] = await _describe(name, context)
         await pause()
+    groups = [described[name] for name in request.groups]
     if request.include_authorized_operations:
         for group in groups:
             group.authorized_operations = GROUP_OPERATIONS

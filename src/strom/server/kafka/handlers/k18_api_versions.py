@@ -47,7 +47,7 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
         telemetry.connected(
             context.peer, request.client_software_name, request.client_software_version
         )
-        context.on_close[TELEMETRY] = partial(telemetry.disconnected, context.peer)
+        context.on_close.add(TELEMETRY, partial(telemetry.disconnected, context.peer))
     return ApiVersionsResponse(
         api_keys=[_offer(key) for key in sorted(HANDLERS) if key not in hidden],
         supported_features=[

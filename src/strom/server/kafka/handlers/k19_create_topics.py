@@ -28,23 +28,25 @@ DEFAULT = -1
     Needs(Operation.CREATE, Resource.TOPIC),
 )
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
+    pause = context.long_work.pauses()
     times = Counter(topic.name for topic in request.topics)
-    results = [
-        await _create(topic, request.validate_only, context)
-        for topic in request.topics
-        if times[topic.name] == 1
-    ]
-    results += [
-        CreatableTopicResult(
-            name=name,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="Duplicate topic name.",
-            configs=None,
-        )
-        for name, count in times.items()
-        if count > 1
-    ]
-    return CreateTopicsResponse(topics=results)
+    response = CreateTopicsResponse()
+    for topic in request.topics:
+        await pause()
+        if times[topic.name] == 1:
+            response.topics.append(await _create(topic, request.validate_only, context))
+    for name, count in times.items():
+        await pause()
+        if count > 1:
+            response.topics.append(
+                CreatableTopicResult(
+                    name=name,
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message="Duplicate topic name.",
+                    configs=None,
+                )
+            )
+    return response
 
 
 async def _create(

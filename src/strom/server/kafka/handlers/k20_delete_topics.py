@@ -18,12 +18,13 @@ from strom.wire.kafka.schema import NO_UUID
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
-    return DeleteTopicsResponse(
-        responses=[
-            await _delete(topic, context, asked_twice=times[topic.name, topic.topic_id] > 1)
-            for topic in wanted
-        ]
-    )
+    response = DeleteTopicsResponse()
+    pause = context.long_work.pauses()
+    for (name, topic_id), count in times.items():  # one result for each, as in Kafka
+        await pause()
+        topic = DeleteTopicState(name=name, topic_id=topic_id)
+        response.responses.append(await _delete(topic, context, asked_twice=count > 1))
+    return response
 
 
 async def _delete(

@@ -17,15 +17,14 @@ from strom.wire.kafka.messages.k21_delete_records import (
 
 @handler(DeleteRecordsRequest, Needs(Operation.DELETE, Resource.TOPIC))
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(topic.name, wanted, context) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    response = DeleteRecordsResponse()
+    pause = context.long_work.pauses()
+    for topic in request.topics:
+        result = DeleteRecordsTopicResult(name=topic.name)
+        response.topics.append(result)
+        for wanted in topic.partitions:
+            await pause()
+            result.partitions.append(_delete(topic.name, wanted, context))
     try:
         await context.broker.checkpoint()
     except ApiError as error:

@@ -36,15 +36,18 @@ async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse:
     if context.version >= FIRST_VERSION_WITH_MANY:
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
+        response = AddPartitionsToTxnResponse()
+        pause = context.long_work.pauses()
+        for one in request.transactions:
+            await pause()
+            codes = await _codes(one, context)
+            response.results_by_transaction.append(
                 AddPartitionsToTxnResult(
                     transactional_id=one.transactional_id,
-                    topic_results=_results(one.topics, await _codes(one, context)),
+                    topic_results=await _results(one.topics, codes, context),
                 )
-                for one in request.transactions
-            ]
-        )
+            )
+        return response
     only = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -52,18 +55,30 @@ async def add_partitions_to_txn(
         topics=request.v3_and_below_topics,
     )
     codes = await _codes(only, context)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, codes))
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=await _results(only.topics, codes, context)
+    )
 
 
 async def _codes(wanted: AddPartitionsToTxnTransaction, context: Context) -> Codes:
-    partitions = [
-        TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions
-    ]
-    problems = {one: code for one in partitions if (code := _problem(one, context))}
+    partitions = []
+    problems: Codes = {}
+    pause = context.long_work.pauses()
+    for topic in wanted.topics:
+        for index in topic.partitions:
+            await pause()
+            partition = TopicPartition(topic.name, index)
+            partitions.append(partition)
+            if code := _problem(partition, context):
+                problems[partition] = code
     if problems:
         return {one: problems.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
     if wanted.verify_only:
-        return {one: _verify(wanted, one, context) for one in partitions}
+        codes = {}
+        for partition in partitions:
+            await pause()
+            codes[partition] = _verify(wanted, partition, context)
+        return codes
     answer = await context.transactions.submit(
         AddPartitions(
             transactional_id=wanted.transactional_id,
@@ -100,19 +115,20 @@ def _problem(partition: TopicPartition, context: Context) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _results(
-    topics: Iterable[AddPartitionsToTxnTopic], codes: Codes
+async def _results(
+    topics: Iterable[AddPartitionsToTxnTopic], codes: Codes, context: Context
 ) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
+    results = []
+    pause = context.long_work.pauses()
+    for topic in topics:
+        result = AddPartitionsToTxnTopicResult(name=topic.name)
+        results.append(result)
+        for index in topic.partitions:
+            await pause()
+            result.results_by_partition.append(
                 AddPartitionsToTxnPartitionResult(
                     partition_index=index,
                     partition_error_code=codes[TopicPartition(topic.name, index)],
                 )
-                for index in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+            )
+    return results

@@ -5,8 +5,6 @@ abort`) to end a hanging transaction in one partition. The response waits for th
 the transactions version; with 2 or later, a marker must have a bumped epoch.
 """
 
-import asyncio
-
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_topic_of_queues
@@ -28,27 +26,23 @@ FIRST_TRANSACTIONS_WITH_BUMPS = 2
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, context: Context
 ) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(
-        markers=[
-            WritableTxnMarkerResult(
-                producer_id=wanted.producer_id,
-                topics=[
-                    WritableTxnMarkerTopicResult(
-                        name=topic.name,
-                        partitions=[
-                            WritableTxnMarkerPartitionResult(
-                                partition_index=index,
-                                error_code=await _write(wanted, topic.name, index, context),
-                            )
-                            for index in topic.partition_indexes
-                        ],
+    response = WriteTxnMarkersResponse()
+    pause = context.long_work.pauses()
+    for wanted in request.markers:
+        result = WritableTxnMarkerResult(producer_id=wanted.producer_id)
+        response.markers.append(result)
+        for topic in wanted.topics:
+            written = WritableTxnMarkerTopicResult(name=topic.name)
+            result.topics.append(written)
+            for index in topic.partition_indexes:
+                await pause()
+                written.partitions.append(
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=index,
+                        error_code=await _write(wanted, topic.name, index, context),
                     )
-                    for topic in wanted.topics
-                ],
-            )
-            for wanted in request.markers
-        ]
-    )
+                )
+    return response
 
 
 async def _write(wanted: WritableTxnMarker, topic: str, index: int, context: Context) -> ErrorCode:
@@ -63,10 +57,7 @@ async def _write(wanted: WritableTxnMarker, topic: str, index: int, context: Con
         )
     except ApiError as error:
         return error.code
-    safe: asyncio.Future[ErrorCode] = context.services.loop.create_future()
-    partition.on_durable(appended, safe.set_result)
-    partition.sync_soon()
-    return await safe
+    return await partition.wait_until_synced(appended.last_offset)
 
 
 def _check_epoch(wanted: WritableTxnMarker, partition: Partition) -> None:

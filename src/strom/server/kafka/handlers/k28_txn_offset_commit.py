@@ -6,6 +6,8 @@ Behaviour: until the transaction commits the offsets are pending: OffsetFetch re
 AddOffsetsToTxn is needed.
 """
 
+import asyncio
+
 from strom.coordination.groups.commands import CommitOffsets, PartitionsResponse, ProducerEpoch
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
@@ -21,6 +23,8 @@ from strom.wire.kafka.messages.k28_txn_offset_commit import (
 
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS = 5
+MAX_AT_ONCE = 100
+"""Partitions whose offsets are committed in one turn of the event loop: a few milliseconds."""
 
 Offsets = list[tuple[TopicPartition, CommittedOffset]]
 
@@ -36,49 +40,68 @@ async def txn_offset_commit(
 ) -> TxnOffsetCommitResponse:
     """Commit the offsets of existing partitions; the others get errors."""
     offsets: Offsets = []
-    answers: dict[TopicPartition, TxnOffsetCommitResponsePartition] = {}
+    answers: dict[TopicPartition, list[TxnOffsetCommitResponsePartition]] = {}
     response = TxnOffsetCommitResponse()
+    pause = context.long_work.pauses()
     for topic in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
         response.topics.append(answer)
         hosted = context.broker.find_topic(topic.name)
         for wanted in topic.partitions:
+            await pause()
             part = TxnOffsetCommitResponsePartition(partition_index=wanted.partition_index)
             answer.partitions.append(part)
             if hosted is None or not 0 <= wanted.partition_index < len(hosted.partitions):
                 part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             partition = TopicPartition(topic.name, wanted.partition_index)
-            answers[partition] = part
+            answers.setdefault(partition, []).append(part)  # a request may repeat one
             offsets.append((partition, _offset(wanted, hosted.topic.id.bytes, context)))
-    codes = await _commit(request, offsets, context) if offsets else {}
+    codes = await _commit(request, offsets, context)
     for partition, code in codes.items():
-        answers[partition].error_code = code
+        await pause()
+        for part in answers[partition]:
+            part.error_code = _told(code, context.version)
     return response
 
 
 async def _commit(
     request: TxnOffsetCommitRequest, offsets: Offsets, context: Context
 ) -> dict[TopicPartition, ErrorCode]:
-    try:
-        _admit(request, context)
-    except ApiError as error:
-        code = _told(error.code, context.version)
-        return {partition: code for partition, _ in offsets}
-    committed: PartitionsResponse = await context.groups.submit(
-        CommitOffsets(
-            group=request.group_id,
-            generation=request.generation_id,
-            member=request.member_id,
-            instance=request.group_instance_id,
-            offsets=tuple(offsets),
-            producer=ProducerEpoch(request.producer_id, request.producer_epoch),
-        )
+    """Commit the offsets, in several batches if they are many; the marker applies all of them."""
+    codes: dict[TopicPartition, ErrorCode] = {}
+    pending: list[asyncio.Future[PartitionsResponse]] = []
+    pause = context.long_work.pauses()
+    for first in range(0, len(offsets), MAX_AT_ONCE):
+        await pause()
+        some = tuple(offsets[first : first + MAX_AT_ONCE])
+        try:
+            # Each time, because the transaction may have ended during the pause: offsets that come
+            # after its marker would be pending for ever.
+            _admit(request, context)
+        except ApiError as error:
+            codes.update((partition, error.code) for partition, _ in some)
+        else:
+            pending.append(context.groups.submit(_command(request, some)))
+    committed = [await one for one in pending]
+    if committed and await _safe(request.transactional_id, context) is not ErrorCode.NONE:
+        committed = [one.with_error(ErrorCode.COORDINATOR_NOT_AVAILABLE) for one in committed]
+    for one in committed:
+        codes.update(one.partitions)
+    return codes
+
+
+def _command(
+    request: TxnOffsetCommitRequest, offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
+) -> CommitOffsets:
+    return CommitOffsets(
+        group=request.group_id,
+        generation=request.generation_id,
+        member=request.member_id,
+        instance=request.group_instance_id,
+        offsets=offsets,
+        producer=ProducerEpoch(request.producer_id, request.producer_epoch),
     )
-    code = await _safe(request.transactional_id, context)
-    if code is not ErrorCode.NONE:
-        committed = committed.with_error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return {one: _told(code, context.version) for one, code in committed.partitions.items()}
 
 
 def _admit(request: TxnOffsetCommitRequest, context: Context) -> None:
@@ -108,13 +131,10 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 
 async def _safe(transactional_id: str, context: Context) -> ErrorCode:
     """Wait until the group is durably part of the transaction."""
-    safe = context.services.loop.create_future()
     try:
-        context.transactions.on_durable(transactional_id, safe.set_result)
+        return await context.transactions.wait_until_durable(transactional_id)
     except ApiError as error:
         return error.code
-    code: ErrorCode = await safe
-    return code
 
 
 def _offset(

@@ -28,4 +28,5 @@ async def alter_configs(request: AlterConfigsRequest, context: Context) -> Alter
             only_check=request.validate_only,
         )
 
-    return AlterConfigsResponse(responses=await change_each(request.resources, change))
+    pause = context.long_work.pauses()
+    return AlterConfigsResponse(responses=await change_each(request.resources, change, pause))

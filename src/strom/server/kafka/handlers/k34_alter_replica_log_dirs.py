@@ -4,7 +4,8 @@ There is one data directory, so a partition is in it already, or has no place to
 """
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k34_alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -14,7 +15,9 @@ from strom.wire.kafka.messages.k34_alter_replica_log_dirs import (
 
 
 @handler(AlterReplicaLogDirsRequest, Needs(Operation.ALTER, Resource.CLUSTER))
-def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Context) -> Outcome:
+def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, context: Context
+) -> Steps[AlterReplicaLogDirsResponse]:
     # A partition has one result: that of the last directory named for it, as in Kafka.
     codes: dict[str, dict[int, ErrorCode]] = {}
     for target in request.dirs:
@@ -22,18 +25,17 @@ def alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, context: Context
             results = codes.setdefault(topic.name, {})
             for index in topic.partitions:
                 results[index] = _move(target.path, topic.name, index, context)
-    return AlterReplicaLogDirsResponse(
-        results=[
-            AlterReplicaLogDirTopicResult(
-                topic_name=name,
-                partitions=[
-                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-                    for index, code in results.items()
-                ],
+                yield None
+    response = AlterReplicaLogDirsResponse()
+    for name, results in codes.items():
+        answer = AlterReplicaLogDirTopicResult(topic_name=name)
+        response.results.append(answer)
+        for index, code in results.items():
+            yield None
+            answer.partitions.append(
+                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
             )
-            for name, results in codes.items()
-        ]
-    )
+    return response
 
 
 def _move(path: str, topic: str, index: int, context: Context) -> ErrorCode:

@@ -41,7 +41,11 @@ def _topics(request: DescribeLogDirsRequest, context: Context) -> Steps[list[Des
         wanted = [(hosted, None) for hosted in context.broker.topics()]
     else:
         find = context.broker.find_topic
-        wanted = [(find(topic.topic), set(topic.partitions)) for topic in request.topics]
+        asked: dict[str, set[int]] = {}
+        for topic in request.topics:  # one result for a topic that is named twice, as in Kafka
+            asked.setdefault(topic.topic, set()).update(topic.partitions)
+            yield None
+        wanted = [(find(name), its) for name, its in asked.items()]
     topics = []
     for hosted, indexes in wanted:
         yield None

@@ -17,19 +17,23 @@ from strom.wire.kafka.messages.k37_create_partitions import (
 async def create_partitions(
     request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:
+    pause = context.long_work.pauses()
     times = Counter(topic.name for topic in request.topics)
-    results = [
-        await _grow(topic, request.validate_only, context)
-        for topic in request.topics
-        if times[topic.name] == 1
-    ]
-    results += [
-        CreatePartitionsTopicResult(
-            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
-        )
-        for name, count in times.items()
-        if count > 1
-    ]
+    results = []
+    for topic in request.topics:
+        await pause()
+        if times[topic.name] == 1:
+            results.append(await _grow(topic, request.validate_only, context))
+    for name, count in times.items():
+        await pause()
+        if count > 1:
+            results.append(
+                CreatePartitionsTopicResult(
+                    name=name,
+                    error_code=ErrorCode.INVALID_REQUEST,
+                    error_message="Duplicate topic name.",
+                )
+            )
     return CreatePartitionsResponse(results=results)
 
 

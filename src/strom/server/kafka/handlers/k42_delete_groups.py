@@ -3,6 +3,7 @@
 from strom.coordination.groups.commands import DeleteGroup
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.server.kafka.long_work import Pauses
 from strom.wire.kafka.messages.k42_delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -13,20 +14,23 @@ from strom.wire.kafka.messages.k42_delete_groups import (
 @handler(DeleteGroupsRequest, Needs(Operation.DELETE, Resource.GROUP))
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     """Delete each group once; duplicates have the same result."""
-    return DeleteGroupsResponse(
-        results=[
-            DeletableGroupResult(group_id=name, error_code=await _delete(name, context))
-            for name in dict.fromkeys(request.groups_names)
-        ]
-    )
+    response = DeleteGroupsResponse()
+    pause = context.long_work.pauses()
+    for name in dict.fromkeys(request.groups_names):
+        await pause()
+        response.results.append(
+            DeletableGroupResult(group_id=name, error_code=await _delete(name, context, pause))
+        )
+    return response
 
 
-async def _delete(name: str, context: Context) -> ErrorCode:
-    shared = context.groups.look().find_share(name)
-    if shared is not None and shared.is_empty:
-        try:
-            await context.shares.forget(name)
-        except ApiError as error:
-            return error.code
-    code: ErrorCode = (await context.groups.submit(DeleteGroup(group=name))).code
-    return code
+async def _delete(name: str, context: Context, pause: Pauses) -> ErrorCode:
+    try:
+        with context.shares.administering(name):
+            shared = context.groups.look().find_share(name)
+            if shared is not None and shared.is_empty:
+                await context.shares.forget(name, pause)
+            code: ErrorCode = (await context.groups.submit(DeleteGroup(group=name))).code
+            return code
+    except ApiError as error:
+        return error.code

@@ -6,7 +6,8 @@ leaves out those that need no election.
 
 from strom.broker.partition import HostedTopic
 from strom.model.errors import ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k43_elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -23,44 +24,28 @@ _NOT_AVAILABLE = {
 
 
 @handler(ElectLeadersRequest, Needs(Operation.ALTER, Resource.CLUSTER))
-def elect_leaders(request: ElectLeadersRequest, context: Context) -> Outcome:
+def elect_leaders(request: ElectLeadersRequest, context: Context) -> Steps[ElectLeadersResponse]:
     kind = request.election_type
-    if kind not in _NOT_AVAILABLE:
+    is_known = kind in _NOT_AVAILABLE
+    response = ElectLeadersResponse()
+    message = None
+    if not is_known:
+        response.error_code = ErrorCode.INVALID_REQUEST
         message = f"Election type {kind} is unknown: use 0 (preferred) or 1 (unclean)."
-        return ElectLeadersResponse(
-            error_code=ErrorCode.INVALID_REQUEST,
-            replica_election_results=[
-                ReplicaElectionResult(
-                    topic=topic.topic,
-                    partition_result=[
-                        _result(index, ErrorCode.INVALID_REQUEST, message)
-                        for index in topic.partitions
-                    ],
-                )
-                for topic in request.topic_partitions or ()
-            ],
-        )
-    if request.topic_partitions is None:
-        return ElectLeadersResponse(
-            replica_election_results=[
-                ReplicaElectionResult(
-                    topic=hosted.topic.name, partition_result=_needed(hosted, kind)
-                )
-                for hosted in context.broker.topics()
-            ]
-        )
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic.topic,
-                partition_result=[
-                    _result(index, _elect(context.broker.find_topic(topic.topic), index, kind))
-                    for index in topic.partitions
-                ],
-            )
-            for topic in request.topic_partitions
-        ]
-    )
+    elif request.topic_partitions is None:
+        for hosted in context.broker.topics():
+            result = ReplicaElectionResult(topic=hosted.topic.name)
+            result.partition_result = yield from _needed(hosted, kind)
+            response.replica_election_results.append(result)
+    for topic in request.topic_partitions or ():
+        result = ReplicaElectionResult(topic=topic.topic)
+        response.replica_election_results.append(result)
+        hosted_topic = context.broker.find_topic(topic.topic)
+        for index in topic.partitions:
+            yield None
+            code = _elect(hosted_topic, index, kind) if is_known else ErrorCode.INVALID_REQUEST
+            result.partition_result.append(_result(index, code, message))
+    return response
 
 
 def _elect(hosted: HostedTopic | None, index: int, kind: int) -> ErrorCode:
@@ -71,9 +56,14 @@ def _elect(hosted: HostedTopic | None, index: int, kind: int) -> ErrorCode:
     return ErrorCode.ELECTION_NOT_NEEDED
 
 
-def _needed(hosted: HostedTopic, kind: int) -> list[PartitionResult]:
-    results = ((index, _elect(hosted, index, kind)) for index in range(len(hosted.partitions)))
-    return [_result(*one) for one in results if one[1] is not ErrorCode.ELECTION_NOT_NEEDED]
+def _needed(hosted: HostedTopic, kind: int) -> Steps[list[PartitionResult]]:
+    results = []
+    for index in range(len(hosted.partitions)):
+        yield None
+        code = _elect(hosted, index, kind)
+        if code is not ErrorCode.ELECTION_NOT_NEEDED:
+            results.append(_result(index, code))
+    return results
 
 
 def _result(index: int, code: ErrorCode, message: str | None = None) -> PartitionResult:

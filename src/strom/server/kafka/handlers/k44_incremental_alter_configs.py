@@ -32,4 +32,7 @@ async def incremental_alter_configs(
             only_check=request.validate_only,
         )
 
-    return IncrementalAlterConfigsResponse(responses=await change_each(request.resources, change))
+    pause = context.long_work.pauses()
+    return IncrementalAlterConfigsResponse(
+        responses=await change_each(request.resources, change, pause)
+    )

@@ -5,7 +5,8 @@ nothing and is complete at once.
 """
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k45_alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -18,18 +19,18 @@ from strom.wire.kafka.messages.k45_alter_partition_reassignments import (
 @handler(AlterPartitionReassignmentsRequest, Needs(Operation.ALTER, Resource.CLUSTER))
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: Context
-) -> Outcome:
-    return AlterPartitionReassignmentsResponse(
+) -> Steps[AlterPartitionReassignmentsResponse]:
+    response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=topic.name,
-                partitions=[_reassign(topic.name, one, context) for one in topic.partitions],
-            )
-            for topic in request.topics
-        ],
     )
+    for topic in request.topics:
+        answer = ReassignableTopicResponse(name=topic.name)
+        response.responses.append(answer)
+        for one in topic.partitions:
+            answer.partitions.append(_reassign(topic.name, one, context))
+            yield None
+    return response
 
 
 def _reassign(

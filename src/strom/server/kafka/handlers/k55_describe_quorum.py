@@ -5,8 +5,9 @@ As in Kafka, the request must name that partition and no other, or each one in i
 
 from strom.broker.metadata_log import METADATA_PARTITION
 from strom.model.errors import ErrorCode
+from strom.model.steps import Steps
 from strom.model.topics import TopicPartition
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k55_describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -22,22 +23,16 @@ FIRST_VERSION_WITH_NODES = 2
 
 
 @handler(DescribeQuorumRequest, Needs(Operation.DESCRIBE, Resource.CLUSTER))
-def describe_quorum(request: DescribeQuorumRequest, context: Context) -> Outcome:
+def describe_quorum(
+    request: DescribeQuorumRequest, context: Context
+) -> Steps[DescribeQuorumResponse]:
     asked = [
         TopicPartition(topic.topic_name, one.partition_index)
         for topic in request.topics
         for one in topic.partitions
     ]
     if asked != [METADATA_PARTITION]:
-        return DescribeQuorumResponse(
-            topics=[
-                TopicData(
-                    topic_name=topic.topic_name,
-                    partitions=[_unknown(one.partition_index) for one in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
+        return (yield from _refused(request))
     response = DescribeQuorumResponse(
         topics=[TopicData(topic_name=METADATA_PARTITION.topic, partitions=[_describe(context)])]
     )
@@ -45,6 +40,17 @@ def describe_quorum(request: DescribeQuorumRequest, context: Context) -> Outcome
         endpoint = context.services.endpoint
         listener = Listener(name=LISTENER_NAME, host=endpoint.host, port=endpoint.port)
         response.nodes = [Node(node_id=endpoint.node_id, listeners=[listener])]
+    return response
+
+
+def _refused(request: DescribeQuorumRequest) -> Steps[DescribeQuorumResponse]:
+    response = DescribeQuorumResponse()
+    for topic in request.topics:
+        answer = TopicData(topic_name=topic.topic_name)
+        response.topics.append(answer)
+        for one in topic.partitions:
+            answer.partitions.append(_unknown(one.partition_index))
+            yield None
     return response
 
 

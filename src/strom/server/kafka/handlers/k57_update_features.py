@@ -7,7 +7,8 @@ are applied or none.
 
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.features import FEATURES
-from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.model.steps import Steps
+from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k57_update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -20,19 +21,19 @@ _BY_NAME = {feature.name: feature for feature in FEATURES}
 
 
 @handler(UpdateFeaturesRequest, Needs(Operation.ALTER, Resource.CLUSTER))
-def update_features(request: UpdateFeaturesRequest, _context: Context) -> Outcome:
+def update_features(
+    request: UpdateFeaturesRequest, _context: Context
+) -> Steps[UpdateFeaturesResponse]:
+    response = UpdateFeaturesResponse(error_message=None)
     try:
         for update in request.feature_updates:
             _check(update)
+            result = UpdatableFeatureResult(feature=update.feature, error_message=None)
+            response.results.append(result)
+            yield None
     except ApiError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
-    return UpdateFeaturesResponse(
-        error_message=None,
-        results=[
-            UpdatableFeatureResult(feature=update.feature, error_message=None)
-            for update in request.feature_updates
-        ],
-    )
+    return response
 
 
 def _check(update: FeatureUpdateKey) -> None:

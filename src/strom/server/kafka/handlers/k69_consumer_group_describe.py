@@ -31,11 +31,14 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse:
-    groups = []
+    # As in Kafka, the response repeats a group that the request repeats.
+    described: dict[str, DescribedGroup] = {}
     pause = context.long_work.pauses()
     for name in request.group_ids:
-        groups.append(await _describe(name, context))
+        if name not in described:
+            described[name] = await _describe(name, context)
         await pause()
+    groups = [described[name] for name in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

@@ -35,7 +35,7 @@ def describe_topic_partitions(
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor
     if cursor and not _is_valid(cursor, request):
-        return _refused(request)
+        return (yield from _refused(request))
     for name in _names(request, context):
         yield None
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -65,16 +65,17 @@ def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
     return cursor.partition_index >= 0 and (not requested or cursor.topic_name in requested)
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _refused(request: DescribeTopicPartitionsRequest) -> Steps[DescribeTopicPartitionsResponse]:
     """The cursor names a topic that was not requested, or a negative partition."""
-    return DescribeTopicPartitionsResponse(
-        topics=[
+    response = DescribeTopicPartitionsResponse()
+    for topic in request.topics:
+        response.topics.append(
             DescribeTopicPartitionsResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST, name=topic.name
             )
-            for topic in request.topics
-        ]
-    )
+        )
+        yield None
+    return response
 
 
 def _names(request: DescribeTopicPartitionsRequest, context: Context) -> list[str]:

@@ -30,6 +30,8 @@ async def share_group_heartbeat(
     try:
         _check(request)
         await context.shares.state_log.ensure_topic()
+        if request.member_epoch == NEW_EPOCH:
+            context.shares.check_not_administered(request.group_id)
     except ApiError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     topics = request.subscribed_topic_names

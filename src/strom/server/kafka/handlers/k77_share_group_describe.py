@@ -20,11 +20,14 @@ from strom.wire.kafka.messages.k77_share_group_describe import (
 async def share_group_describe(
     request: ShareGroupDescribeRequest, context: Context
 ) -> ShareGroupDescribeResponse:
-    groups = []
+    # As in Kafka, the response repeats a group that the request repeats.
+    described: dict[str, DescribedGroup] = {}
     pause = context.long_work.pauses()
-    for name in dict.fromkeys(request.group_ids):
-        groups.append(await _describe(name, context))
+    for name in request.group_ids:
+        if name not in described:
+            described[name] = await _describe(name, context)
         await pause()
+    groups = [described[name] for name in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
             if group.error_code == ErrorCode.NONE:

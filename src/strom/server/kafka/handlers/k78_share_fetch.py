@@ -8,17 +8,22 @@ Versions: 2 strict limits (KIP-1206) and lock renewal (KIP-1222).
 
 import asyncio
 
+from strom.broker.fetching import ChangesOfMany, ResponseMemory
 from strom.broker.share_fetching import ShareFetch, ShareFetched, ShareLimits, WaitingShareFetch
 from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from strom.broker.shared_partition import SharedPartition
 from strom.coordination.groups.share.partitions.acquisition import AcquireLimits
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps, run_at_once
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.response_memory import ReservedResponse, UnreservedResponse
 from strom.server.kafka.share_acknowledging import (
+    MAX_AT_ONCE,
     Acknowledgements,
     AcknowledgeResult,
     end_session,
     has_acknowledgements,
+    has_many_partitions,
     session_key,
 )
 from strom.storage.region import Region
@@ -51,16 +56,66 @@ def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
             )  # otherwise the client would retry in a busy loop
         return refused
     acknowledged = Acknowledgements(request, session.key, context)
+    if has_many_partitions(request) or len(session.partitions) > MAX_AT_ONCE:
+        return _fetch_in_slices(request, acknowledged, session, context)
+    work = _work(request, session, UnreservedResponse(context.services.memory), context)
+    if request.topics and work.must_search():
+        return _fetch_in_slices(request, acknowledged, session, context)
+    run_at_once(acknowledged.steps())
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)
-    work = _work(request, session, context)
-    wants_any = session.is_open and session.partitions and request.max_records > 0
-    fetched = work.poll() if wants_any else []
+    fetched = work.poll() if _wants_any(request, session) else []
     if fetched is None and request.max_wait_ms <= 0:
         fetched = []
     if fetched is not None and acknowledged.is_done:
-        return _response(fetched, acknowledged.results, context, session)
+        return run_at_once(_response(fetched, acknowledged.results, context, session))
     return _later(_Answering(session, acknowledged, context), fetched, work)
+
+
+def _wants_any(request: ShareFetchRequest, session: ShareSession) -> bool:
+    return session.is_open and bool(session.partitions) and request.max_records > 0
+
+
+async def _fetch_in_slices(
+    request: ShareFetchRequest,
+    acknowledged: Acknowledgements,
+    session: ShareSession,
+    context: Context,
+) -> ShareFetchResponse:
+    """Acknowledge and acquire in many partitions, or in some that are searched by time first."""
+    run = context.long_work.run
+    await run(acknowledged.steps())
+    # A fetch may wait for minutes: free what only its request has needed.
+    request.topics.clear()
+    request.forgotten_topics_data.clear()
+    if request.share_session_epoch == FINAL_EPOCH:
+        end_session(session, context)
+    fetched: list[ShareFetched] | None = []
+    if _wants_any(request, session):
+        work = _work(request, session, ReservedResponse(context.services.memory), context)
+        fetched = await run(work.poll_steps())
+        if fetched is None and request.max_wait_ms > 0:
+            fetched = await _wait_for_many(work, session, context)
+    await acknowledged.wait()
+    return await run(_response(fetched or [], acknowledged.results, context, session))
+
+
+async def _wait_for_many(
+    work: ShareFetch, session: ShareSession, context: Context
+) -> list[ShareFetched]:
+    run = context.long_work.run
+    services = context.services
+    with ChangesOfMany(services.loop, work.limits.max_wait_ms, services.waits) as changes:
+        # A client that has disconnected waits no longer.
+        context.on_close.add(changes, changes.partition_changed)
+        try:
+            await run(work.register_steps(changes))
+            while (fetched := await run(work.poll_steps())) is None and session.is_open:
+                if not await changes.wait():
+                    return await run(work.read_steps())
+        finally:
+            context.on_close.remove(changes)
+    return fetched or []
 
 
 class _Answering:
@@ -79,9 +134,8 @@ class _Answering:
         """Respond if nothing is missing any more."""
         if self.fetched is None or not self.acknowledged.is_done or self.answer.done():
             return
-        self.answer.set_result(
-            _response(self.fetched, self.acknowledged.results, self._context, self._session)
-        )
+        response = _response(self.fetched, self.acknowledged.results, self._context, self._session)
+        self.answer.set_result(run_at_once(response))
 
 
 def _later(
@@ -134,7 +188,7 @@ def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
             )
         session = sessions.begin(key)
         shares = context.shares
-        context.on_close[key] = lambda: shares.connection_lost(session)
+        context.on_close.add(key, lambda: shares.connection_lost(session))
     else:
         session = sessions.go_on(key, request.share_session_epoch)
     session.change(
@@ -152,8 +206,13 @@ def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
     return session
 
 
-def _work(request: ShareFetchRequest, session: ShareSession, context: Context) -> ShareFetch:
-    shares, memory, group = context.shares, context.services.memory, session.key.group
+def _work(
+    request: ShareFetchRequest,
+    session: ShareSession,
+    memory: ResponseMemory,
+    context: Context,
+) -> ShareFetch:
+    shares, group = context.shares, session.key.group
     limits = ShareLimits(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
@@ -168,7 +227,7 @@ def _work(request: ShareFetchRequest, session: ShareSession, context: Context) -
     def find(partition: TopicIdPartition) -> SharedPartition:
         return shares.partition(group, *partition)
 
-    return ShareFetch(session, limits, find, lambda: memory.free)
+    return ShareFetch(session, limits, find, memory)
 
 
 def _response(
@@ -176,9 +235,13 @@ def _response(
     acknowledged: dict[TopicIdPartition, AcknowledgeResult],
     context: Context,
     session: ShareSession,
-) -> ShareFetchResponse:
-    partitions = {one.partition: _partition_data(one) for one in fetched}
+) -> Steps[ShareFetchResponse]:
+    partitions = {}
+    for one in fetched:
+        partitions[one.partition] = _partition_data(one)
+        yield None
     for place, result in acknowledged.items():
+        yield None
         data = partitions.get(place)
         if data is None:
             data = partitions[place] = PartitionData(partition_index=place[1], records=b"")
@@ -186,6 +249,7 @@ def _response(
         data.acknowledge_error_message = result.message
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for (topic_id, _), data in partitions.items():
+        yield None
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)

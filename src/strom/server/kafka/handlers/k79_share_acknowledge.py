@@ -8,11 +8,13 @@ import asyncio
 
 from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import Steps, run_at_once
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
     AcknowledgeResult,
     end_session,
+    has_many_partitions,
     session_key,
 )
 from strom.wire.kafka.messages.k79_share_acknowledge import (
@@ -34,18 +36,35 @@ def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Out
     except ApiError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
     acknowledged = Acknowledgements(request, session.key, context)
+    if has_many_partitions(request):
+        return _acknowledge_many(request, acknowledged, session, context)
+    run_at_once(acknowledged.steps())
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)
     if acknowledged.is_done:
-        return _response(acknowledged.results, session, context)
+        return run_at_once(_response(acknowledged.results, session, context))
     answer: asyncio.Future[ShareAcknowledgeResponse] = context.services.loop.create_future()
 
     def give() -> None:
         if not answer.done():
-            answer.set_result(_response(acknowledged.results, session, context))
+            answer.set_result(run_at_once(_response(acknowledged.results, session, context)))
 
     acknowledged.on_done(give)
     return answer
+
+
+async def _acknowledge_many(
+    request: ShareAcknowledgeRequest,
+    acknowledged: Acknowledgements,
+    session: ShareSession,
+    context: Context,
+) -> ShareAcknowledgeResponse:
+    """Acknowledge in many partitions: the same, in slices."""
+    await context.long_work.run(acknowledged.steps())
+    if request.share_session_epoch == FINAL_EPOCH:
+        end_session(session, context)
+    await acknowledged.wait()
+    return await context.long_work.run(_response(acknowledged.results, session, context))
 
 
 def _session(request: ShareAcknowledgeRequest, context: Context) -> ShareSession:
@@ -61,9 +80,10 @@ def _session(request: ShareAcknowledgeRequest, context: Context) -> ShareSession
 
 def _response(
     results: dict[TopicIdPartition, AcknowledgeResult], session: ShareSession, context: Context
-) -> ShareAcknowledgeResponse:
+) -> Steps[ShareAcknowledgeResponse]:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), result in results.items():
+        yield None
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)

@@ -4,10 +4,10 @@ Behaviour: a partition without state has offset -1. Versions: 1 lag.
 """
 
 from strom.broker.share_groups import SharePosition
-from strom.broker.share_sessions import TopicIdPartition
 from strom.coordination.groups.share.protocol import ShareGroup
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
+from strom.server.kafka.long_work import Pauses
 from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -19,6 +19,8 @@ from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
 )
 from strom.wire.kafka.schema import NO_UUID
 
+MAX_AT_ONCE = 100
+"""Partitions that are described in one turn of the event loop."""
 NOWHERE = SharePosition(start_offset=-1, leader_epoch=0, lag=-1)
 
 
@@ -30,19 +32,30 @@ NOWHERE = SharePosition(start_offset=-1, leader_epoch=0, lag=-1)
 async def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, context: Context
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(
-        groups=[await _describe(group, context) for group in request.groups]
-    )
+    response = DescribeShareGroupOffsetsResponse()
+    pause = context.long_work.pauses()
+    for group in request.groups:
+        await pause()
+        response.groups.append(await _describe(group, context, pause))
+    return response
 
 
 async def _describe(
-    group: DescribeShareGroupOffsetsRequestGroup, context: Context
+    group: DescribeShareGroupOffsetsRequestGroup, context: Context, pause: Pauses
 ) -> DescribeShareGroupOffsetsResponseGroup:
     topics = group.topics
     if topics is None:
         topics = _all_topics(context.groups.look().find_share(group.group_id), context)
+    indexes: dict[str, dict[int, None]] = {}
+    for topic in topics:  # one result for a topic or partition that is named twice, as in Kafka
+        await pause()
+        indexes.setdefault(topic.topic_name, {}).update(dict.fromkeys(topic.partitions))
+    topics = [
+        DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=list(its))
+        for name, its in indexes.items()
+    ]
     try:
-        answers = [await _topic(group.group_id, topic, context) for topic in topics]
+        answers = [await _topic(group.group_id, topic, context, pause) for topic in topics]
     except ApiError as error:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group.group_id, error_code=error.code, error_message=error.message
@@ -64,21 +77,24 @@ def _all_topics(
 
 
 async def _topic(
-    group: str, topic: DescribeShareGroupOffsetsRequestTopic, context: Context
+    group: str,
+    topic: DescribeShareGroupOffsetsRequestTopic,
+    context: Context,
+    pause: Pauses,
 ) -> DescribeShareGroupOffsetsResponseTopic:
     facts = context.broker.topics_image.find(topic.topic_name)
-    places: dict[TopicIdPartition, SharePosition] = {}
-    if facts is not None:
-        wanted = [(facts.id, index) for index in topic.partitions]
-        places = await context.shares.places(group, wanted)
     topic_id = NO_UUID if facts is None else facts.id
-    return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=topic.topic_name,
-        topic_id=topic_id,
-        partitions=[
-            _partition(index, places.get((topic_id, index), NOWHERE)) for index in topic.partitions
-        ],
-    )
+    answer = DescribeShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=topic_id)
+    await pause()
+    for first in range(0, len(topic.partitions), MAX_AT_ONCE):
+        await pause()
+        indexes = topic.partitions[first : first + MAX_AT_ONCE]
+        wanted = [] if facts is None else [(facts.id, index) for index in indexes]
+        places = await context.shares.places(group, wanted)
+        answer.partitions += [
+            _partition(index, places.get((topic_id, index), NOWHERE)) for index in indexes
+        ]
+    return answer
 
 
 def _partition(index: int, place: SharePosition) -> DescribeShareGroupOffsetsResponsePartition:

@@ -20,29 +20,30 @@ async def delete_share_group_offsets(
 ) -> DeleteShareGroupOffsetsResponse:
     if not request.group_id:
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    topics = [
-        (topic.topic_name, context.broker.topics_image.find(topic.topic_name))
-        for topic in request.topics
-    ]
+    topics = []
+    pause = context.long_work.pauses()
+    for topic in request.topics:
+        await pause()
+        topics.append((topic.topic_name, context.broker.topics_image.find(topic.topic_name)))
     ids = frozenset(facts.id for _, facts in topics if facts is not None)
     try:
-        answered = await context.groups.submit(
-            DeleteShareTopics(group=request.group_id, topic_ids=ids)
-        )
-        if answered.code is not ErrorCode.NONE:
-            raise ApiError(answered.code)
-        await context.shares.forget(request.group_id, ids)
+        with context.shares.administering(request.group_id):
+            answered = await context.groups.submit(
+                DeleteShareTopics(group=request.group_id, topic_ids=ids)
+            )
+            if answered.code is not ErrorCode.NONE:
+                raise ApiError(answered.code)
+            await context.shares.forget(request.group_id, pause, ids)
     except ApiError as error:
         return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    return DeleteShareGroupOffsetsResponse(
-        responses=[
-            DeleteShareGroupOffsetsResponseTopic(topic_name=name, topic_id=facts.id)
-            if facts is not None
-            else DeleteShareGroupOffsetsResponseTopic(
-                topic_name=name,
-                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                error_message=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text,
-            )
-            for name, facts in topics
-        ]
-    )
+    response = DeleteShareGroupOffsetsResponse()
+    for name, facts in topics:
+        await pause()
+        answer = DeleteShareGroupOffsetsResponseTopic(topic_name=name)
+        response.responses.append(answer)
+        if facts is not None:
+            answer.topic_id = facts.id
+        else:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
+    return response

@@ -77,6 +77,12 @@ class Acquisition:
         self._partition.finish_acquiring()
         return [Acquired(one.first, one.last, one.deliveries) for one in self._acquired]
 
+    def cancel(self) -> None:
+        """Undo the acquisition: its records cannot be read, so it was no delivery."""
+        for one in self._acquired:
+            self._ranges.change(one, RecordState.AVAILABLE, deliveries=one.deliveries - 1)
+        self._partition.finish_acquiring()
+
     def _left(self) -> int:
         return self._limits.max_records - self.taken
 

@@ -312,6 +312,22 @@ class SharePartition:
                 changes.batches.append(part.as_batch())
         return self._finish(changes)
 
+    def archive_damaged(self, first: int, last: int) -> StateChanges:
+        """Archive the records of a damaged batch, which can be delivered to no member.
+
+        There is nothing to write to a dead letter topic. Records that were acquired before stay so.
+        """
+        ranges, changes = self._ranges, StateChanges()
+        for part in ranges.split_out(max(first, ranges.start), last):
+            if part.state is RecordState.AVAILABLE:
+                ranges.change(part, RecordState.ARCHIVED)
+                changes.batches.append(part.as_batch())
+        if last >= ranges.end:
+            fresh = Range(ranges.end, last, RecordState.ARCHIVED)
+            ranges.append(fresh)
+            changes.batches.append(fresh.as_batch())
+        return self._finish(changes)
+
     def finish_acquiring(self) -> None:
         """Drop archived ranges at the front after an acquisition."""
         self._ranges.tidy()
