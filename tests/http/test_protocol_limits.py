@@ -138,6 +138,25 @@ def test_the_connection_that_has_been_idle_longest_makes_room_for_another_client
             assert read_one(one)[0] == 200
 
 
+def test_connections_that_became_idle_in_the_same_millisecond_make_room_in_their_order():
+    count = 20
+    with (
+        running(limits=HttpLimits(connections=count)) as server,
+        contextlib.ExitStack() as opened,
+    ):
+        clients = [opened.enter_context(server.connect()) for _ in range(count)]
+        for number, one in enumerate(clients):
+            one.sendall(b"GET /%d HTTP/1.1\r\n" % number + HOST + b"\r\n")
+        for one in clients:
+            assert read_one(one)[0] == 200
+        until(lambda: all(one._is_idle() for one in server.server._state.connections))
+        for path in server.app.requests[:3]:
+            new = opened.enter_context(server.connect())
+            new.sendall(GET)
+            assert read_one(new)[0] == 200
+            assert read_to_end(clients[int(path[1:])]) == b""
+
+
 def test_half_sent_heads_make_room_for_other_clients():
     with running(limits=HttpLimits(connections=20)) as server:
         slow = [server.connect() for _ in range(60)]

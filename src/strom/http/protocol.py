@@ -154,7 +154,7 @@ class LimitedHttpProtocol(H11Protocol):
         self._is_lingering = False
         self._reading: tuple[str, object] | None = None
         """What `_read_timer` limits: a phase, and the request it belongs to or follows."""
-        self._reading_since = 0.0
+        self._reading_since = 0.0  # not by the loop's clock: that of uvloop stands still for a turn
         self._read_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -210,7 +210,7 @@ class LimitedHttpProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._reading_since = self.loop.time()
+        self._reading_since = time.monotonic()
         self._watch_reading()
 
     def send_400_response(self, msg: str) -> None:
@@ -306,7 +306,7 @@ class LimitedHttpProtocol(H11Protocol):
             self._read_timer.cancel()
             self._read_timer = None
         if phase is not None:
-            self._reading_since = self.loop.time()
+            self._reading_since = time.monotonic()
             self._read_timer = self.loop.call_later(seconds, self._timed_out, phase, seconds)
 
     def _timed_out(self, phase: str, seconds: float) -> None:
