@@ -27,6 +27,8 @@ from strom.coordination.groups.commands import (
     SyncGroup,
     Timer,
 )
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
+from strom.coordination.groups.consumer.records import JOIN_EPOCH, NOTHING
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import DAY_MS
@@ -321,6 +323,102 @@ def test_a_stop_ends_the_expiry_and_logs_nothing(monkeypatch, caplog):
             groups.stop()
             await expiry
             assert caplog.text == ""
+
+    run(test())
+
+
+class LargeGroup:
+    """A consumer group whose assignments are computed in the background."""
+
+    def __init__(self, world: Opened, groups: Groups) -> None:
+        self.world = world
+        self.groups = groups
+        self.epochs: dict[str, int] = {}
+        groups.look()._context.assign_at_once = 0
+
+    def send(self, member: str) -> "asyncio.Future[ConsumerHeartbeatResponse]":
+        """Send a heartbeat some time after the one before."""
+        self.world.clock.advance(1_000)
+        return self.groups.submit(
+            ConsumerHeartbeat(
+                group="large",
+                member=member,
+                epoch=self.epochs.get(member, JOIN_EPOCH),
+                fresh="never",
+                rebalance_timeout_ms=10_000,
+                topics=frozenset({"wide"}),
+                owned=NOTHING,
+            )
+        )
+
+    async def beat(self, member: str) -> int | None:
+        """A heartbeat; how many partitions the response assigns."""
+        response = await self.send(member)
+        assert response.code is ErrorCode.NONE, response
+        self.epochs[member] = response.epoch
+        return None if response.assignment is None else len(response.assignment)
+
+    @property
+    def group(self):
+        return self.groups.look().find_consumer("large")
+
+    async def become_stable(self) -> None:
+        while self.group.target_epoch < self.group.epoch:
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def with_large_group(
+    files: MemoryFiles | None = None,
+) -> AsyncIterator[LargeGroup]:
+    async with coordinating(files) as (world, groups):
+        await world.broker.create_topic("wide", 40, {})
+        large = LargeGroup(world, groups)
+        assert await large.beat("m") == 40
+        yield large
+
+
+def test_a_large_group_is_assigned_in_turns(monkeypatch):
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
+
+    async def test():
+        async with with_large_group() as large:
+            assert await large.beat("n") == 0
+            await large.become_stable()
+            assert await large.beat("m") == 20
+
+    run(test())
+
+
+def test_an_assignment_that_could_not_be_written_is_computed_again(caplog):
+    async def test():
+        files = MemoryFiles()
+        async with with_large_group(files) as large:
+            files.fail(2, OSError(errno.ENOSPC, "full"), only="append")
+            assert await large.beat("n") == 0
+            while "was not written" not in caplog.text:
+                await asyncio.sleep(0.001)
+            files.heal()
+            assert large.group.target("n") == NOTHING
+            await large.beat("n")
+            await large.become_stable()
+            assert await large.beat("m") == 20
+
+    run(test())
+
+
+def test_a_stop_ends_an_assignment_and_logs_nothing(monkeypatch, caplog):
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
+
+    async def test():
+        async with with_large_group() as large:
+            joined = large.send("n")
+            await asyncio.sleep(0)
+            large.groups.stop()
+            assert (await joined).code is ErrorCode.NONE
+            await asyncio.sleep(0.01)
+            assert large.group.target_epoch < large.group.epoch
+        assert caplog.text == ""
 
     run(test())
 

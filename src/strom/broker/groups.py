@@ -92,6 +92,8 @@ class Groups:
         self._coordinator = _coordinator(broker)
         self._timers = GroupTimers(self._on_timer)
         self._waiting: dict[asyncio.Future[Any], GroupCommand] = {}
+        self._unassigned: dict[str, None] = {}
+        self._assigning: asyncio.Task[None] | None = None
         settings = broker.settings
         self.topic = StateTopic(
             broker,
@@ -124,6 +126,8 @@ class Groups:
         """Fail all requests that wait for other members; those that wait for the disk still complete."""
         self.topic.stop()
         self._timers.stop()
+        if self._assigning is not None:
+            self._assigning.cancel()
         self._fail_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def complete_topic(self) -> None:
@@ -182,8 +186,11 @@ class Groups:
                 self._replay(partition, producer_id, outcome.records)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
+            self._coordinator.on_refused(outcome)
             respond(outcome.responses, error.code)
             return
+        if outcome.needs_assignment:
+            self._assign_in_turns(outcome.group)
         if outcome.responses:
             self.topic.on_durable(partition, lambda code: respond(outcome.responses, code))
 
@@ -199,6 +206,25 @@ class Groups:
             if outcome is not None:
                 self._carry_out(outcome)
             yield None
+
+    def _assign_in_turns(self, group: str) -> None:
+        """Assign a large group, after those that wait for the same."""
+        self._unassigned[group] = None
+        if self._assigning is None and not self.topic.is_stopped:
+            self._assigning = self._loop.create_task(self._assign_all())
+
+    async def _assign_all(self) -> None:
+        try:
+            while self._unassigned:
+                group = next(iter(self._unassigned))
+                try:
+                    now_ms = self._broker.clock.now_ms()
+                    await self._carry_out_in_turns(self._coordinator.assign(group, now_ms))
+                finally:
+                    # If it has changed meanwhile, the next heartbeat asks again.
+                    del self._unassigned[group]
+        finally:
+            self._assigning = None
 
     def write_marker(
         self, marker: Marker, producer_id: int, partition: Partition, batch: bytearray

@@ -25,6 +25,8 @@ class Offload(NamedTuple):
 
 
 Steps: TypeAlias = Generator[Offload | None, Any, T]
+PausingSteps: TypeAlias = Generator[None, None, T]
+"""Steps that only pause."""
 
 
 def run_at_once(steps: Steps[T]) -> T:

@@ -1,6 +1,7 @@
 """Groups without sockets, disk or clock: time passes when told, and the log is a list of bytes."""
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 from strom.coordination.groups.classic.group import ClassicGroup
@@ -12,6 +13,7 @@ from strom.coordination.groups.commands import (
     Timer,
 )
 from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.group import ASSIGN_AT_ONCE
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.topics_image import FixedTopics, TopicInfo
 from strom.model.broker_settings import BrokerSettings
@@ -39,10 +41,13 @@ class ChangingTopics(FixedTopics):
 class GroupWorld:
     """A coordinator with its log, its timers and its clients' unanswered requests."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, assign_at_once: int = ASSIGN_AT_ONCE, **settings: Any) -> None:
         self.settings = BrokerSettings(**settings)
+        self.assign_at_once = assign_at_once
         self.topics = ChangingTopics()
-        self.coordinator = GroupCoordinator(self.settings, self.topics)
+        self.coordinator = self._fresh()
+        self.assigning: dict[str, Iterator[GroupOutcome | None]] = {}
+        """The groups that are assigned in the background."""
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[Timer, int] = {}
@@ -51,8 +56,12 @@ class GroupWorld:
         self.events: list[str] = []
         self._tickets = itertools.count(1)
 
+    def _fresh(self) -> GroupCoordinator:
+        return GroupCoordinator(self.settings, self.topics, assign_at_once=self.assign_at_once)
+
     def submit(self, command: GroupCommand) -> int:
         """Ask for something; the answer is found under the ticket when it is there."""
+        self.assign(1)
         ticket = next(self._tickets)
         self.unanswered.add(ticket)
         self.carry_out(self.coordinator.handle(command, ticket, self.now_ms))
@@ -77,7 +86,23 @@ class GroupWorld:
             assert ticket in self.unanswered, "answered twice, or never asked"
             self.unanswered.remove(ticket)
             self.responses[ticket] = response
+        if outcome.needs_assignment and outcome.group not in self.assigning:
+            self.assigning[outcome.group] = self.coordinator.assign(outcome.group, self.now_ms)
         self.check_memory()
+
+    def assign(self, steps: int | None = None) -> None:
+        """Do this many steps of the assignments in the background, or all."""
+        for group, outcomes in list(self.assigning.items()):
+            done = 0
+            while done != steps:
+                done += 1
+                try:
+                    outcome = next(outcomes)
+                except StopIteration:
+                    del self.assigning[group]
+                    break
+                if outcome is not None:
+                    self.carry_out(outcome)
 
     def check_memory(self) -> None:
         """What is counted step by step must be what is there."""
@@ -108,7 +133,7 @@ class GroupWorld:
 
     def rebuilt(self) -> GroupCoordinator:
         """A coordinator that knows nothing but the log."""
-        coordinator = GroupCoordinator(self.settings, self.topics)
+        coordinator = self._fresh()
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None
@@ -119,6 +144,7 @@ class GroupWorld:
         """Crash: whoever waits hears nothing, and what is not in the log is gone."""
         self.unanswered.clear()
         self.timers.clear()
+        self.assigning.clear()
         self.coordinator = self.rebuilt()
         for outcome in self.coordinator.resume():
             self.carry_out(outcome)

@@ -213,6 +213,8 @@ class GroupOutcome:
     responses: list[tuple[Ticket, GroupResponse]] = field(default_factory=list)
     timers: dict[Timer, int | None] = field(default_factory=dict)
     """Milliseconds from now, or None to cancel; the last value for a timer wins."""
+    needs_assignment: bool = False
+    """Whether the group is to be assigned in the background: `GroupCoordinator.assign`."""
 
     def write(self, record: GroupRecord) -> None:
         self.records.append(record)
@@ -221,6 +223,7 @@ class GroupOutcome:
         """Drop all records and timers."""
         self.records.clear()
         self.timers.clear()
+        self.needs_assignment = False
 
     def respond(self, ticket: Ticket, response: GroupResponse) -> None:
         self.responses.append((ticket, response))

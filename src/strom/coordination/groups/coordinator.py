@@ -31,7 +31,13 @@ from strom.coordination.groups.commands import (
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
-from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
+from strom.coordination.groups.group import (
+    ASSIGN_AT_ONCE,
+    CoordinatorContext,
+    Group,
+    GroupProtocol,
+    GroupType,
+)
 from strom.coordination.groups.group_memory import GroupMemory, bytes_of, bytes_of_pairs
 from strom.coordination.groups.offsets import RECORDS_AT_ONCE
 from strom.coordination.groups.pending_offsets import OpenTransaction
@@ -65,12 +71,14 @@ class GroupCoordinator:
         settings: BrokerSettings,
         topics: TopicsImage | None = None,
         settings_of: Callable[[str], GroupSettings] | None = None,
+        assign_at_once: int = ASSIGN_AT_ONCE,
     ) -> None:
         self._context = CoordinatorContext(
             settings,
             FixedTopics() if topics is None else topics,
             settings_of or (lambda _: settings.group_defaults),
             GroupMemory(settings.group_max_bytes, settings.groups_max_bytes),
+            assign_at_once,
         )
         self._groups = self._context.groups
         self._offsets = self._context.offsets
@@ -211,8 +219,20 @@ class GroupCoordinator:
             self._protocols[group.kind].resume(group, out)
             yield out
 
+    def on_refused(self, outcome: GroupOutcome) -> None:
+        """The records of an outcome could not be written, so the next heartbeat decides again."""
+        group = self._groups.get(outcome.group)
+        if group is not None:
+            group.is_outdated = True
+
     # Each of these may take long, and other commands may be handled in between: an outcome is to be
     # carried out before the next one is looked for. None is a pause without an outcome.
+
+    def assign(self, name: str, now_ms: int) -> Iterator[GroupOutcome | None]:
+        """Assign a group whose outcome needed it."""
+        group = self._groups.get(name)
+        if group is not None:
+            yield from self._protocols[group.kind].assign(group, now_ms)
 
     def on_topics_changed(self, now_ms: int) -> Iterator[GroupOutcome | None]:
         """Topics were created, extended or deleted: assignments may change."""

@@ -5,7 +5,7 @@ its commands, timers and records. To add one, write both and list the protocol i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
@@ -42,6 +42,8 @@ class Group(ABC):
     since_ms: int
     """When it entered its state; -1 if unknown."""
     members: dict[str, Any]
+    is_outdated: bool = True
+    """Whether topics may have changed since the last check. Not in the log."""
 
     @property
     @abstractmethod
@@ -80,6 +82,12 @@ class Group(ABC):
         return
 
 
+ASSIGN_AT_ONCE = 5_000
+"""Subscribed topics of all members, and partitions: an assignment of more than that is computed in the
+background, in steps, as by Kafka's coordinators (`group.consumer.assignor.offload.enable`). Members get
+it with their next heartbeat. This many take about 3 ms."""
+
+
 @dataclass
 class CoordinatorContext:
     """The state that the protocols share."""
@@ -89,6 +97,7 @@ class CoordinatorContext:
     settings_of: Callable[[str], GroupSettings]
     """The effective settings of a group."""
     memory: GroupMemory
+    assign_at_once: int = ASSIGN_AT_ONCE
     groups: dict[str, Group] = field(default_factory=dict)
     """All groups by name, of every type."""
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
@@ -140,6 +149,10 @@ class GroupProtocol(ABC, Generic[G]):
     @abstractmethod
     def delete(self, group: G, out: GroupOutcome) -> None:
         """Delete a group without members: its tombstones, and its timers."""
+
+    def assign(self, group: G, now_ms: int) -> Iterator[GroupOutcome | None]:
+        """Assign a group whose outcome needed it; None is a pause."""
+        return iter(())
 
     def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome | None]:
         """Topics were created, extended or deleted; see `context.topics`."""

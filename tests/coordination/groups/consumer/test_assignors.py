@@ -8,9 +8,10 @@ from strom.coordination.groups.consumer.assignors import (
     Assignments,
     MemberSpec,
     OverlappingBalance,
-    assign,
 )
+from strom.coordination.groups.consumer.assignors import assign as assign_in_steps
 from strom.coordination.groups.consumer.records import TopicIdPartition
+from strom.model.steps import run_at_once
 
 A, B, C = (bytes([number]) * 16 for number in range(3))
 topics = st.frozensets(st.sampled_from([A, B, C]), min_size=1)
@@ -19,6 +20,10 @@ members = st.lists(topics, min_size=1, max_size=7).map(
     lambda wanted: [MemberSpec(f"m{number}", None, one) for number, one in enumerate(wanted)]
 )
 assignors = st.sampled_from(["uniform", "range"])
+
+
+def assign(name: str, members: list[MemberSpec], counts: dict[bytes, int]) -> Assignments:
+    return run_at_once(assign_in_steps(name, members, counts))
 
 
 def after(shares: Assignments, members: list[MemberSpec]) -> list[MemberSpec]:
@@ -120,6 +125,6 @@ def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_produ
     before["m0"] = {TopicIdPartition(A, index) for index in range(300)}
     readers = {A: CountedReaders(names), B: CountedReaders(names[25:])}
     CountedReaders.seen = 0
-    OverlappingBalance(before, readers, {A: 300, B: 200}).complete()
+    run_at_once(OverlappingBalance(before, readers, {A: 300, B: 200}).complete())
     assert {len(assigned) for assigned in before.values()} == {10}
     assert CountedReaders.seen <= 4 * MAX_ROUNDS * len(names)

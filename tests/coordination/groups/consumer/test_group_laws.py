@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
 
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup, ConsumerState
@@ -16,6 +24,7 @@ from strom.coordination.groups.consumer.records import (
     STATIC_LEAVE_EPOCH,
     Partitions,
 )
+from strom.coordination.groups.group import ASSIGN_AT_ONCE
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 from tests.coordination.groups.world import GroupWorld
@@ -44,16 +53,17 @@ class Client:
     is_joined: bool = False
 
 
-class ConsumerGroups(RuleBasedStateMachine):
+class GroupRules(RuleBasedStateMachine):
     """Members that join, follow, leave, fall silent and lose answers, in any order, on one group."""
 
     clients = Bundle("clients")
 
-    @initialize(interval=st.sampled_from([0, 1000]), assignor=st.sampled_from(["uniform", "range"]))
-    def begin(self, interval: int, assignor: str) -> None:
+    def begin(self, assign_at_once: int, interval: int, assignor: str) -> None:
         groups = GroupSettings(consumer_assignment_interval_ms=interval)
         self.world = GroupWorld(
-            group_defaults=groups, group_consumer_assignors=(assignor, "range", "uniform")
+            assign_at_once=assign_at_once,
+            group_defaults=groups,
+            group_consumer_assignors=(assignor, "range", "uniform"),
         )
         self.world.change_topics(a=3, b=2)
         self.everyone: list[Client] = []
@@ -180,6 +190,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         """Everyone who is in sends heartbeats and does as told: the group becomes stable."""
         for _ in range(8 + 2 * len(self.everyone)):
             self.wait(1_000)
+            self.world.assign()
             for client in self.everyone:
                 if client.is_joined:
                     client.owns &= client.shall
@@ -245,5 +256,31 @@ def _owners_are_members(group: ConsumerGroup) -> None:
     assert len(targets) == len(set(targets)), "a partition shall have two owners"
 
 
+class ConsumerGroups(GroupRules):
+    """Groups that are assigned at once."""
+
+    @initialize(interval=st.sampled_from([0, 1000]), assignor=st.sampled_from(["uniform", "range"]))
+    def create(self, interval: int, assignor: str) -> None:
+        self.begin(ASSIGN_AT_ONCE, interval, assignor)
+
+
+class LargeConsumerGroups(GroupRules):
+    """Groups that are assigned in the background, amid everything else."""
+
+    @initialize(target=GroupRules.clients, assignor=st.sampled_from(["uniform", "range"]))
+    def create(self, assignor: str) -> MultipleResults[Client]:
+        self.begin(0, 0, assignor)
+        self.start_a_client(None, frozenset({"a"}), None, None)
+        self.start_a_client("one", frozenset({"a", "b"}), None, None)
+        self.settle_down()
+        return multiple(*self.everyone)
+
+    @rule(steps=st.integers(1, 20))
+    def assign_in_the_background(self, steps: int) -> None:
+        self.world.assign(steps)
+
+
 TestConsumerGroups = ConsumerGroups.TestCase
-TestConsumerGroups.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestLargeConsumerGroups = LargeConsumerGroups.TestCase
+LAWS = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestConsumerGroups.settings = TestLargeConsumerGroups.settings = LAWS

@@ -27,6 +27,7 @@ from strom.coordination.groups.consumer.records import (
     Partitions,
     TopicIdPartition,
 )
+from strom.coordination.groups.group import ASSIGN_AT_ONCE
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.wire.kafka.codec import encode
@@ -66,9 +67,10 @@ class Migrations(RuleBasedStateMachine):
 
     clients = Bundle("clients")
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(assign_at_once=st.sampled_from([0, ASSIGN_AT_ONCE]))
+    def begin(self, assign_at_once: int) -> None:
         self.world = GroupWorld(
+            assign_at_once=assign_at_once,
             group_initial_rebalance_delay_ms=0,
             group_defaults=GroupSettings(
                 consumer_assignment_interval_ms=0, consumer_session_timeout_ms=SESSION_MS
@@ -105,6 +107,10 @@ class Migrations(RuleBasedStateMachine):
         self.learn()
         self.reset(client)
 
+    @rule(steps=st.integers(1, 20))
+    def assign_in_the_background(self, steps: int) -> None:
+        self.world.assign(steps)
+
     @rule(milliseconds=st.sampled_from([0, 1_000, 9_000, 16_000]))
     def let_time_pass(self, milliseconds: int) -> None:
         self.wait(milliseconds)
@@ -134,6 +140,7 @@ class Migrations(RuleBasedStateMachine):
         """With everyone going on, everything gets an owner."""
         for _ in range(12 + 3 * len(self.everyone)):
             self.wait(2_000)
+            self.world.assign()
             for client in self.everyone:
                 self.act(client)
                 self.each_partition_has_one_owner()

@@ -3,11 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.share.assignor import assign_simple
+from strom.coordination.groups.share.assignor import assign_simple as assign_in_steps
+from strom.model.steps import run_at_once
 
 A, B, C = (bytes([n]) * 16 for n in range(3))
 members = st.sets(st.sampled_from([f"m{n}" for n in range(9)]), min_size=1)
 partitions = st.dictionaries(st.sampled_from([A, B, C]), st.integers(1, 6), min_size=1)
+
+
+def assign_simple(wanted, partitions, before):
+    return run_at_once(assign_in_steps(wanted, partitions, before))
 
 
 def readers(shares):

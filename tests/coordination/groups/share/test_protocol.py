@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from strom.coordination.groups.commands import DeleteGroup, SessionTimeout
 from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.group import ASSIGN_AT_ONCE
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.share.protocol import (
     AddShareTopics,
@@ -26,7 +27,14 @@ TWO_TOPICS = FixedTopics([TopicInfo("a", A, 2), TopicInfo("b", B, 1)])
 class World:
     """A coordinator whose records go through bytes, and are kept."""
 
-    def __init__(self, topics: FixedTopics = TWO_TOPICS, **settings: str) -> None:
+    def __init__(
+        self,
+        topics: FixedTopics = TWO_TOPICS,
+        assign_at_once: int = ASSIGN_AT_ONCE,
+        **settings: str,
+    ) -> None:
+        self.assign_at_once = assign_at_once
+        self.needs_assignment = False
         self.texts = {name.replace("_", "."): value for name, value in settings.items()}
         self.written: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[object, int | None] = {}
@@ -34,7 +42,7 @@ class World:
 
     def fresh(self, topics: FixedTopics) -> GroupCoordinator:
         settings = BrokerSettings().override(self.texts)
-        return GroupCoordinator(settings, topics, lambda _: GroupSettings())
+        return GroupCoordinator(settings, topics, lambda _: GroupSettings(), self.assign_at_once)
 
     def carry_out(self, outcome) -> None:
         for record in outcome.records:
@@ -44,6 +52,17 @@ class World:
             assert again == record
             self.coordinator.replay(again)
         self.timers |= outcome.timers
+        self.needs_assignment |= outcome.needs_assignment
+
+    def assign(self, *, amid=lambda: None, after: int = 2) -> None:
+        """Assign in the background; something else happens after so many steps."""
+        assert self.needs_assignment
+        self.needs_assignment = False
+        for step, outcome in enumerate(self.coordinator.assign("g", 0)):
+            if step == after:
+                amid()
+            if outcome is not None:
+                self.carry_out(outcome)
 
     def ask(self, command):
         outcome = self.coordinator.handle(command, "ticket", 0)
@@ -156,6 +175,65 @@ def test_topics_are_known_and_forgotten_by_hand():
     assert world.group.known_topics == {}
     world.beat("m", 0, "a")
     assert world.ask(forget).code is ErrorCode.NON_EMPTY_GROUP
+
+
+def large_group() -> World:
+    """Of two members; the second one waits for an assignment in the background."""
+    world = World(assign_at_once=0)
+    assert world.beat("m", 0, "a").partitions == {A: (0, 1)}
+    assert not world.needs_assignment
+    joined = world.beat("n", 0, "a")
+    assert (joined.epoch, joined.partitions) == (1, {})
+    return world
+
+
+def test_members_of_a_large_group_get_what_was_computed_with_their_next_heartbeat():
+    world = large_group()
+    world.assign()
+    assert world.beat("m", 1).partitions == {A: (0,)}
+    assert world.beat("n", 1).partitions == {A: (1,)}
+    assert not world.needs_assignment
+
+
+def test_a_member_that_joins_amid_an_assignment_gets_its_part_with_the_next_one():
+    world = large_group()
+    world.assign(amid=lambda: world.beat("o", 0, "b"))
+    assert world.beat("n", 1).partitions == {A: (1,)}
+    world.assign()
+    assert world.beat("o", 1).partitions == {B: (0,)}
+    assert world.group.epoch == world.group.assignment_epoch
+
+
+def test_a_member_that_leaves_amid_an_assignment_has_no_part_for_long():
+    world = large_group()
+    world.assign(amid=lambda: world.beat("m", -1))
+    assert set(world.group.members) == {"n"}
+    world.beat("n", 1)
+    world.assign()
+    assert world.group.members["n"].target == {A: (0, 1)}
+
+
+def test_nothing_is_written_for_a_share_group_that_is_deleted_amid_an_assignment():
+    world = large_group()
+
+    def delete():
+        world.beat("m", -1)
+        world.beat("n", -1)
+        assert world.ask(DeleteGroup(group="g")).code is ErrorCode.NONE
+
+    world.assign(amid=delete)
+    assert world.group is None
+    world.restart(compacted=True)
+    assert world.group is None
+
+
+def test_a_crash_amid_the_assignment_of_a_share_group_only_delays_it():
+    world = large_group()
+    world.needs_assignment = False
+    world.restart()
+    assert world.beat("n", 1).partitions is None
+    world.assign()
+    assert world.beat("n", 1).partitions == {A: (1,)}
 
 
 @pytest.mark.parametrize("compacted", [False, True])

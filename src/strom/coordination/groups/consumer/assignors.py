@@ -9,6 +9,8 @@ partitions move from the subscriber with the most to the one with the fewest, un
 balance of any topic.
 
 The result is deterministic; ties go to the first member by instance id, else by member id.
+
+The work is done in steps, each over one topic or one member: a large group takes a tenth of a second.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +18,7 @@ from heapq import heapify, heappop, heapreplace
 from typing import NamedTuple, TypeAlias
 
 from strom.coordination.groups.consumer.records import NOTHING, Partitions, TopicIdPartition
+from strom.model.steps import PausingSteps
 from strom.wire.kafka.schema import Uuid
 
 MAX_ROUNDS = 16
@@ -46,7 +49,7 @@ class OverlappingBalance:
             for one in assigned:
                 self._owned[one.topic_id].setdefault(member, []).append(one)
 
-    def complete(self) -> None:
+    def complete(self) -> PausingSteps[None]:
         """Assign what is unassigned, then balance the topics, one after another."""
         partitions, readers = self._partitions, self._readers
         topics = sorted(
@@ -59,8 +62,13 @@ class OverlappingBalance:
         )
         for topic in topics:
             self._fill(topic)
+            yield None
         for _ in range(MAX_ROUNDS):
-            if not sum(map(self._balance, topics)):
+            moves = 0
+            for topic in topics:
+                moves += self._balance(topic)
+                yield None
+            if not moves:
                 return
 
     def _fill(self, topic: Uuid) -> None:
@@ -123,17 +131,21 @@ class MemberSpec(NamedTuple):
     target: Partitions = NOTHING
 
 
-Assignor: TypeAlias = Callable[[Sequence[MemberSpec], Mapping[Uuid, int]], Assignments]
+Assignor: TypeAlias = Callable[
+    [Sequence[MemberSpec], Mapping[Uuid, int]], PausingSteps[Assignments]
+]
 """From the members and the partition counts to the assignments."""
 
 
-def assign(name: str, members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+def assign(
+    name: str, members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]
+) -> PausingSteps[Assignments]:
     """Assign with the assignor of that name. Topics without a partition count do not exist."""
-    existing = [
-        one._replace(topics=one.topics.intersection(partitions))
-        for one in sorted(members, key=_order)
-    ]
-    return ASSIGNORS[name](existing, partitions)
+    existing = []
+    for one in sorted(members, key=_order):
+        existing.append(one._replace(topics=one.topics.intersection(partitions)))
+        yield None
+    return (yield from ASSIGNORS[name](existing, partitions))
 
 
 def _order(member: MemberSpec) -> tuple[bool, str]:
@@ -142,7 +154,9 @@ def _order(member: MemberSpec) -> tuple[bool, str]:
     return (True, member.id)
 
 
-def assign_ranges(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+def assign_ranges(
+    members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]
+) -> PausingSteps[Assignments]:
     """Each topic in ranges of equal length; the first members get the remainder."""
     assignments: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
     for topic, count in partitions.items():
@@ -157,22 +171,26 @@ def assign_ranges(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int])
                 TopicIdPartition(topic, index) for index in range(start, end)
             )
             start = end
+        yield None
     return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 
-def assign_uniformly(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+def assign_uniformly(
+    members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]
+) -> PausingSteps[Assignments]:
     """Balanced assignments that keep previous ones."""
     if len({member.topics for member in members}) == 1:
-        return _assign_to_equals(members, partitions)
-    assignments = {
-        member.id: {one for one in member.target if _may_have(member, one, partitions)}
-        for member in members
-    }
+        return (yield from _assign_to_equals(members, partitions))
+    assignments: dict[str, set[TopicIdPartition]] = {}
     readers: dict[Uuid, list[str]] = {topic: [] for topic in partitions}
     for member in members:
+        assignments[member.id] = {
+            one for one in member.target if _may_have(member, one, partitions)
+        }
         for topic in member.topics:
             readers[topic].append(member.id)
-    OverlappingBalance(assignments, readers, partitions).complete()
+        yield None
+    yield from OverlappingBalance(assignments, readers, partitions).complete()
     return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 
@@ -180,26 +198,30 @@ def _may_have(member: MemberSpec, one: TopicIdPartition, partitions: Mapping[Uui
     return one.topic_id in member.topics and one.partition < partitions[one.topic_id]
 
 
-def _assign_to_equals(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+def _assign_to_equals(
+    members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]
+) -> PausingSteps[Assignments]:
     """All members have the same subscription: each has a quota, and gives up what exceeds it."""
     everything = [
         TopicIdPartition(topic, index)
         for topic in sorted(members[0].topics)
         for index in range(partitions[topic])
     ]
+    yield None
     quota, extra = divmod(len(everything), len(members))
     assignments: dict[str, list[TopicIdPartition]] = {}
     # The members with the most partitions get the extra ones, so that the fewest move.
-    kept = {
-        member.id: sorted(one for one in member.target if _may_have(member, one, partitions))
-        for member in members
-    }
+    kept = {}
+    for member in members:
+        kept[member.id] = sorted(one for one in member.target if _may_have(member, one, partitions))
+        yield None
     by_size = sorted(members, key=lambda member: -len(kept[member.id]))
     with_extra = {member.id for member in by_size[:extra]}
     for member in members:
         assignments[member.id] = kept[member.id][: quota + (member.id in with_extra)]
     taken = {one for assigned in assignments.values() for one in assigned}
     free = iter([one for one in everything if one not in taken])
+    yield None
     for member in members:
         room = quota + (member.id in with_extra) - len(assignments[member.id])
         assignments[member.id] += [one for _, one in zip(range(room), free, strict=False)]

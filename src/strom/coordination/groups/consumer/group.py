@@ -60,8 +60,6 @@ class ConsumerGroup(Group):
         self.patterns: dict[str, ResolvedPattern] = {}
         self.owners: dict[TopicIdPartition, str] = {}
         """The member that owns a partition, or has not confirmed its revocation yet."""
-        self.is_outdated = True
-        """Whether topics may have changed since the last check. Not in the log."""
         self.awaited: set[str] = set()
         """Classic members that must rejoin. Not in the log."""
 

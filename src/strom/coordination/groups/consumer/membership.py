@@ -29,14 +29,17 @@ from strom.coordination.groups.consumer.records import (
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.target import (
-    assign_targets,
     can_assign,
+    compute_target,
     raise_epoch,
     raise_epoch_if_topics_changed,
     resolve_patterns,
+    takes_long,
+    write_target,
 )
 from strom.coordination.groups.group import CoordinatorContext
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import run_at_once
 
 
 class MembershipUpdate:
@@ -136,10 +139,20 @@ class MembershipUpdate:
             raise_epoch_if_topics_changed(draft, topics)
         interval_ms = self.context.settings_of(draft.group.id).consumer_assignment_interval_ms
         if can_assign(draft, interval_ms, self.now_ms):
-            default = self.context.settings.group_consumer_assignors[0]
-            assign_targets(draft, topics, default, self.now_ms)
+            self._assign()
         self._reconcile(before.id, reported, resubscribed=names_changed or pattern_changed)
         return draft.group.members[before.id]
+
+    def _assign(self) -> None:
+        """Assign at once, or leave it to the background if the group is large."""
+        group, topics = self.draft.group, self.context.topics
+        # The first assignment does not wait: without one, members would have no epoch but that of a join.
+        if group.target_epoch and takes_long(group, topics, self.context.assign_at_once):
+            self.out.needs_assignment = True
+            return
+        default = self.context.settings.group_consumer_assignors[0]
+        target = run_at_once(compute_target(group, topics, default))
+        write_target(self.draft, target, self.now_ms)
 
     def _reconcile(
         self, member_id: str, reported: Partitions | None, *, resubscribed: bool

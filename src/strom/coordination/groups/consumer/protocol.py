@@ -1,6 +1,6 @@
 """The consumer group protocol (KIP-848): heartbeats in; assignments out."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -27,7 +27,7 @@ from strom.coordination.groups.consumer.commands import (
     ConsumerHeartbeatResponse,
     RevocationTimeout,
 )
-from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.group import ConsumerGroup, GroupDraft
 from strom.coordination.groups.consumer.membership import MembershipUpdate, check_epoch, tombstones
 from strom.coordination.groups.consumer.migration import (
     check_may_upgrade,
@@ -50,6 +50,7 @@ from strom.coordination.groups.consumer.records import (
     is_tombstone,
 )
 from strom.coordination.groups.consumer.requests import check_request
+from strom.coordination.groups.consumer.target import compute_target, write_target
 from strom.coordination.groups.group import GroupProtocol, GroupType
 from strom.coordination.groups.records import GroupDeleted
 from strom.model.errors import ApiError, ErrorCode
@@ -241,6 +242,14 @@ class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     def delete(self, group: ConsumerGroup, out: GroupOutcome) -> None:
         for record in tombstones(group):
             out.write(record)
+
+    def assign(self, group: ConsumerGroup, now_ms: int) -> Iterator[GroupOutcome | None]:
+        default = self.context.settings.group_consumer_assignors[0]
+        target = yield from compute_target(group.copy(), self.context.topics, default)
+        if self.find(group.id) is group and target.fits(group):
+            out = GroupOutcome(group.id)
+            write_target(GroupDraft(group, out), target, now_ms)
+            yield out
 
     def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome | None]:
         """Every group checks its topics with the next heartbeat."""

@@ -1,17 +1,26 @@
-"""The target assignment of all members, for one epoch of the group."""
+"""The target assignment of all members, for one epoch of the group.
+
+That of a large group is computed in steps, while its members send heartbeats, join and leave.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
 
 from strom.coordination.groups.consumer.assignors import MemberSpec, assign
-from strom.coordination.groups.consumer.group import GroupDraft, hash_of_topics
+from strom.coordination.groups.consumer.group import ConsumerGroup, GroupDraft, hash_of_topics
 from strom.coordination.groups.consumer.records import (
     NOTHING,
+    ConsumerMember,
     GroupEpoch,
     MemberTarget,
+    Partitions,
     PatternResolved,
     ResolvedPattern,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.topic_pattern import TopicPattern
 from strom.coordination.groups.topics_image import TopicsImage
+from strom.model.steps import PausingSteps
 
 
 def raise_epoch(draft: GroupDraft, topics: TopicsImage) -> None:
@@ -35,29 +44,74 @@ def can_assign(draft: GroupDraft, interval_ms: int, now_ms: int) -> bool:
     return not group.target_made_ms or now_ms >= group.target_made_ms + interval_ms
 
 
-def assign_targets(
-    draft: GroupDraft, topics: TopicsImage, default_assignor: str, now_ms: int
-) -> None:
-    """Compute the target assignment of the current epoch."""
-    group = draft.group
-    found = [topic for name in group.all_topics() if (topic := topics.find(name)) is not None]
+def takes_long(group: ConsumerGroup, topics: TopicsImage, limit: int) -> bool:
+    """Whether an assignment looks at more subscribed topics of members and partitions than the limit."""
+    subscribed = sum(len(group.topics_of(one.subscription)) for one in group.members.values())
+    if subscribed > limit:
+        return True
+    found = filter(None, map(topics.find, group.all_topics()))
+    return subscribed + sum(topic.partitions for topic in found) > limit
+
+
+Identity: TypeAlias = tuple[bool, str]
+
+
+def _identity(member: ConsumerMember) -> Identity:
+    """A static member keeps it when it returns with another id."""
+    instance = member.subscription.instance
+    return (True, member.id) if instance is None else (False, instance)
+
+
+class ComputedTarget(NamedTuple):
+    """The target assignment of an epoch."""
+
+    epoch: int
+    assignments: Mapping[Identity, Partitions]
+
+    def fits(self, group: ConsumerGroup) -> bool:
+        """Whether the group, which may have changed since, can have this target.
+
+        A later epoch of the group will get a target of its own; until then, members that are new have
+        nothing. A new member in the same epoch would have nothing for good.
+        """
+        if self.epoch <= group.target_epoch:
+            return False
+        identities = map(_identity, group.members.values())
+        return self.epoch < group.epoch or all(one in self.assignments for one in identities)
+
+
+def compute_target(
+    group: ConsumerGroup, topics: TopicsImage, default_assignor: str
+) -> PausingSteps[ComputedTarget]:
+    """Compute the target assignment of the current epoch. The group must not change meanwhile."""
+    names: set[str] = set()
+    for member in group.members.values():
+        names |= group.topics_of(member.subscription)
+        yield None
+    found = [topic for name in names if (topic := topics.find(name)) is not None]
     ids = {topic.name: topic.id for topic in found}
-    members = [
-        MemberSpec(
-            member.id,
-            member.subscription.instance,
-            frozenset(filter(None, map(ids.get, group.topics_of(member.subscription)))),
-            group.target(member.id),
-        )
-        for member in group.members.values()
-    ]
+    members = []
+    for member in group.members.values():
+        readable = frozenset(filter(None, map(ids.get, group.topics_of(member.subscription))))
+        target = group.target(member.id)
+        members.append(MemberSpec(member.id, member.subscription.instance, readable, target))
+        yield None
     partitions = {topic.id: topic.partitions for topic in found}
-    assignments = assign(group.assignor(default_assignor), members, partitions)
-    for member in members:
-        assigned = assignments.get(member.id, NOTHING)
+    assignments = yield from assign(group.assignor(default_assignor), members, partitions)
+    return ComputedTarget(
+        group.epoch,
+        {_identity(one): assignments.get(one.id, NOTHING) for one in group.members.values()},
+    )
+
+
+def write_target(draft: GroupDraft, target: ComputedTarget, now_ms: int) -> None:
+    """Write the target of each member, if it has changed, and then the epoch."""
+    group = draft.group
+    for member in group.members.values():
+        assigned = target.assignments.get(_identity(member), NOTHING)
         if assigned != group.targets.get(member.id):
             draft.write(MemberTarget(group.id, member.id, assigned))
-    draft.write(TargetEpoch(group.id, group.epoch, now_ms))
+    draft.write(TargetEpoch(group.id, target.epoch, now_ms))
 
 
 def resolve_patterns(draft: GroupDraft, topics: TopicsImage, now_ms: int) -> None:

@@ -2,6 +2,8 @@
 
 With at most as many members as partitions, each partition goes to one member. With more members,
 partitions are shared. Members keep previous assignments as far as the balance allows.
+
+The work is done in steps, each over one topic or one member: a large group takes tens of milliseconds.
 """
 
 from collections.abc import Mapping
@@ -10,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from strom.coordination.groups.share.records import Partitions
+from strom.model.steps import PausingSteps
 from strom.wire.kafka.schema import Uuid
 
 
@@ -24,7 +27,7 @@ def assign_simple(
     wanted: Mapping[str, AbstractSet[Uuid]],
     partitions: Mapping[Uuid, int],
     before: Mapping[str, Partitions],
-) -> dict[str, Partitions]:
+) -> PausingSteps[dict[str, Partitions]]:
     """The assignments, from the topics of each member and the partition count of each topic."""
     every = [
         OnePartition(topic_id, number)
@@ -34,11 +37,12 @@ def assign_simple(
     if not wanted or not every:
         return {member: {} for member in wanted}
     plan = _Plan(wanted, readers=-(-len(wanted) // len(every)), every=every)
-    plan.keep(before)
-    plan.fill()
+    yield from plan.keep(before)
+    yield from plan.fill()
     for member in sorted(wanted):
         plan.assign_idle(member)
-    return plan.result()
+        yield None
+    return (yield from plan.result())
 
 
 class _Plan:
@@ -55,19 +59,21 @@ class _Plan:
         self._readers_of: dict[OnePartition, set[str]] = {one: set() for one in every}
         self._of_member: dict[str, set[OnePartition]] = {member: set() for member in wanted}
 
-    def keep(self, before: Mapping[str, Partitions]) -> None:
+    def keep(self, before: Mapping[str, Partitions]) -> PausingSteps[None]:
         """Keep partitions with their previous members, as far as the balance allows."""
         members: dict[OnePartition, list[str]] = {}
         for member in sorted(self._wanted):
             for topic_id, numbers in before.get(member, {}).items():
                 for number in numbers:
                     members.setdefault(OnePartition(topic_id, number), []).append(member)
+            yield None
         for one in self._readers_of:
             for member in members.get(one, ()):
                 if len(self._of_member[member]) < self._most:
                     self._give(one, member)
+            yield None
 
-    def fill(self) -> None:
+    def fill(self) -> PausingSteps[None]:
         """Assign partitions to more members until they have enough, the least busy ones first."""
         topic_id, least_busy = None, list[tuple[int, str]]()
         for one in self._readers_of:
@@ -89,6 +95,7 @@ class _Plan:
                     has_it_already.append((busy + 1, member))
             for item in has_it_already:
                 heappush(least_busy, item)
+            yield None
 
     def assign_idle(self, member: str) -> None:
         """Assign the partition with the fewest members to a member without partitions."""
@@ -100,7 +107,7 @@ class _Plan:
             self._readers_of[one].add(member)
             self._of_member[member].add(one)
 
-    def result(self) -> dict[str, Partitions]:
+    def result(self) -> PausingSteps[dict[str, Partitions]]:
         """The partitions of every member, in order."""
         assignments: dict[str, Partitions] = {}
         for member, its in self._of_member.items():
@@ -108,6 +115,7 @@ class _Plan:
             for topic_id, number in sorted(its):
                 by_topic.setdefault(topic_id, []).append(number)
             assignments[member] = {topic: tuple(numbers) for topic, numbers in by_topic.items()}
+            yield None
         return assignments
 
     def _give(self, one: OnePartition, member: str) -> None:

@@ -4,11 +4,9 @@ The whole state of a group comes from the log. Several members may share a parti
 a member gets is decided when it fetches (`partitions/`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
-
-from crc32c import crc32c
 
 from strom.coordination.groups.commands import (
     CommitOffsets,
@@ -21,7 +19,6 @@ from strom.coordination.groups.commands import (
     Timer,
 )
 from strom.coordination.groups.group import Group, GroupProtocol, GroupType
-from strom.coordination.groups.share.assignor import assign_simple
 from strom.coordination.groups.share.records import (
     RECORDS,
     KnownTopic,
@@ -36,8 +33,16 @@ from strom.coordination.groups.share.records import (
     ShareTargetEpoch,
     ShareTopics,
 )
-from strom.coordination.groups.topics_image import TopicInfo, TopicsImage
+from strom.coordination.groups.share.target import (
+    ShareTargets,
+    compute_targets,
+    hash_of,
+    takes_long,
+    topics_of,
+)
+from strom.coordination.groups.topics_image import TopicInfo
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.steps import run_at_once
 from strom.wire.kafka.schema import Uuid
 
 ASSIGNOR = "simple"
@@ -122,17 +127,6 @@ class ShareGroup(Group):
                 f"Member {member_id} is not a member of group {self.id}.",
             )
         return found
-
-
-def topics_of(subscription: Iterable[ShareSubscription], image: TopicsImage) -> list[TopicInfo]:
-    """The subscribed topics that exist."""
-    names = sorted({name for one in subscription for name in one.topics})
-    return [facts for name in names if (facts := image.find(name)) is not None]
-
-
-def hash_of(topics: list[TopicInfo]) -> int:
-    """A hash that changes when the topics do."""
-    return crc32c(repr(topics).encode())
 
 
 LEAVING = -1
@@ -237,8 +231,10 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         for group in list(groups.values()):
             out = GroupOutcome(group.id)
             is_current = groups.get(group.id) is group  # not deleted meanwhile
-            if is_current and isinstance(group, ShareGroup) and group.members:
-                self._assign_if_changed(group, {}, out, now_ms)
+            if is_current and isinstance(group, ShareGroup):
+                group.is_outdated = True
+                if group.members:
+                    self._assign_if_changed(group, {}, out, now_ms)
             yield out if out.records else None
 
     # --- the log -------------------------------------------------------------------------------
@@ -318,9 +314,9 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         if member is None or subscription != member.subscription:
             changed[command.member] = subscription
             out.write(ShareMemberSubscription(group.id, command.member, subscription))
-        targets, epoch = self._assign_if_changed(group, changed, out, now_ms)
+        targets = self._assign_if_changed(group, changed, out, now_ms)
         assigned = member.assigned if member is not None else NOTHING_YET
-        partitions = targets[command.member]
+        epoch, partitions = targets.epoch, targets.of(command.member)
         if assigned.epoch != epoch or assigned.partitions != partitions:
             out.write(
                 ShareCurrent(
@@ -374,36 +370,61 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         now_ms: int,
         *,
         without: str | None = None,
-    ) -> tuple[dict[str, Partitions], int]:
-        """Assign again if members or topics have changed; returns targets and epoch."""
-        subscription = {
+    ) -> ShareTargets:
+        """Assign again if members or topics have changed; returns the targets that members have now."""
+        known = {member.id: member.target for member in group.members.values()}
+        out.needs_assignment = group.epoch > group.assignment_epoch and bool(known)
+        if not changed and without is None and not group.is_outdated:
+            return ShareTargets(group.assignment_epoch, known)
+        group.is_outdated = False
+        subscriptions = {
             member.id: member.subscription for member in group.members.values()
         } | changed
-        subscription.pop(without or "", None)
-        topics = topics_of(subscription.values(), self.context.topics)
+        subscriptions.pop(without or "", None)
+        topics = topics_of(subscriptions.values(), self.context.topics)
         topics_hash = hash_of(topics)
         if not changed and without is None and topics_hash == group.topics_hash:
-            return {member.id: member.target for member in group.members.values()}, group.epoch
+            return ShareTargets(group.assignment_epoch, known)
         epoch = group.epoch + 1
         out.write(ShareGroupEpoch(group.id, epoch, topics_hash))
         self._update_known_topics(group, topics, out)
-        if not subscription:
-            return {}, epoch
-        ids = {topic.name: topic.id for topic in topics}
-        targets = assign_simple(
-            {
-                member: {ids[name] for name in one.topics if name in ids}
-                for member, one in subscription.items()
-            },
-            {topic.id: topic.partitions for topic in topics},
-            {member.id: member.target for member in group.members.values()},
-        )
-        for member_id, partitions in targets.items():
-            known = group.members.get(member_id)
-            if known is None or known.target != partitions:
-                out.write(ShareTarget(group.id, member_id, partitions))
+        out.needs_assignment = False
+        if not subscriptions:
+            return ShareTargets(epoch, {})
+        # The first assignment does not wait: without one, members would have no epoch but that of a join.
+        limit = self.context.assign_at_once
+        if group.assignment_epoch and takes_long(subscriptions, topics, limit):
+            out.needs_assignment = True
+            return ShareTargets(group.assignment_epoch, known)
+        targets = run_at_once(compute_targets(epoch, subscriptions, topics, known))
+        for member_id, partitions in targets.partitions.items():
+            self._write_target(group, member_id, partitions, out)
         out.write(ShareTargetEpoch(group.id, epoch, now_ms))
-        return targets, epoch
+        return targets
+
+    def assign(self, group: ShareGroup, now_ms: int) -> Iterator[GroupOutcome | None]:
+        epoch = group.epoch
+        subscriptions = {one.id: one.subscription for one in group.members.values()}
+        before = {one.id: one.target for one in group.members.values()}
+        topics = topics_of(subscriptions.values(), self.context.topics)
+        yield None
+        targets = yield from compute_targets(epoch, subscriptions, topics, before)
+        if self.find(group.id) is not group or epoch <= group.assignment_epoch:
+            return  # the group was deleted, or became small and was assigned at once
+        out = GroupOutcome(group.id)
+        for member_id, partitions in targets.partitions.items():
+            if member_id in group.members:
+                self._write_target(group, member_id, partitions, out)
+        out.write(ShareTargetEpoch(group.id, epoch, now_ms))
+        yield out
+
+    @staticmethod
+    def _write_target(
+        group: ShareGroup, member_id: str, partitions: Partitions, out: GroupOutcome
+    ) -> None:
+        known = group.members.get(member_id)
+        if known is None or known.target != partitions:
+            out.write(ShareTarget(group.id, member_id, partitions))
 
     def _update_known_topics(
         self, group: ShareGroup, topics: list[TopicInfo], out: GroupOutcome
