@@ -24,12 +24,15 @@ from strom.coordination.groups.commands import (
     JoinTimeout,
     LeaveGroup,
     LeavingMember,
+    SessionTimeout,
     SyncGroup,
     Timer,
 )
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
-from strom.coordination.groups.consumer.records import JOIN_EPOCH, NOTHING
+from strom.coordination.groups.consumer.records import JOIN_EPOCH, LEAVE_EPOCH, NOTHING
+from strom.coordination.groups.group import GroupType
 from strom.coordination.groups.records import CommittedOffset
+from strom.coordination.groups.share.protocol import ShareHeartbeat
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import DAY_MS
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
@@ -166,6 +169,50 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room():
             assert (await groups.submit(commit("g", 3))).code is ErrorCode.NONE
             assert await committed(groups, "g") == 3
             assert world.failures == []
+
+    run(test())
+
+
+def heartbeat_of(kind: GroupType, epoch: int = JOIN_EPOCH) -> ConsumerHeartbeat | ShareHeartbeat:
+    if kind is GroupType.SHARE:
+        return ShareHeartbeat(group="g", member="m", epoch=epoch, topics=("t",))
+    return ConsumerHeartbeat(
+        group="g",
+        member="m",
+        epoch=epoch,
+        fresh="never",
+        rebalance_timeout_ms=10_000,
+        topics=frozenset({"t"}),
+        owned=NOTHING,
+    )
+
+
+@pytest.mark.parametrize("kind", [GroupType.CONSUMER, GroupType.SHARE])
+@pytest.mark.parametrize("expires", [True, False])
+def test_a_member_that_a_full_disk_keeps_in_its_group_goes_when_there_is_room(
+    kind, expires, monkeypatch
+):
+    """No other member could get its partitions."""
+    monkeypatch.setattr(groups_module, "RETRY_MS", 10)
+    timeout = SessionTimeout("g", "m")
+
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files, partitions=1) as (_, groups):
+            assert (await groups.submit(heartbeat_of(kind))).code is ErrorCode.NONE
+            files.fail(1, OSError(errno.ENOSPC, "full"), only="append")
+            if expires:
+                groups._on_timer(timeout)
+            else:
+                left = await groups.submit(heartbeat_of(kind, LEAVE_EPOCH))
+                assert left.code is ErrorCode.NOT_COORDINATOR
+            assert timeout in groups._timers._running
+            files.heal()
+            if not expires:
+                groups._on_timer(timeout)
+            while groups.look().find("g").members:
+                await asyncio.sleep(0.001)
+            assert timeout not in groups._timers._running
 
     run(test())
 

@@ -17,7 +17,13 @@ from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, respond, to_client_error
 from strom.broker.turns import in_turns
-from strom.coordination.groups.commands import GroupCommand, GroupOutcome, SyncGroup, Timer
+from strom.coordination.groups.commands import (
+    GroupCommand,
+    GroupOutcome,
+    MemberTimer,
+    SyncGroup,
+    Timer,
+)
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.pending_offsets import OpenTransaction
@@ -37,6 +43,8 @@ T = TypeVar("T")
 MARKER_RETENTION_MS = MINUTE_MS
 """How long tombstones and markers of superseded offsets are kept. Every transaction writes a marker:
 within Kafka's default of a day these can be millions, and a start reads them all."""
+RETRY_MS = 5_000
+"""The retry interval after a member could not be removed, for example because the disk is full."""
 
 
 class GroupTimers:
@@ -172,8 +180,8 @@ class Groups:
 
     # --- outcomes ------------------------------------------------------------------------------
 
-    def _carry_out(self, outcome: GroupOutcome) -> None:
-        self._timers.set(outcome.timers)
+    def _carry_out(self, outcome: GroupOutcome) -> ErrorCode:
+        """Carry out an outcome; returns the error if its records could not be written."""
         for ticket, _ in outcome.responses:
             self._waiting.pop(ticket, None)
         try:
@@ -187,12 +195,15 @@ class Groups:
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
             self._coordinator.on_refused(outcome)
+            self._timers.set(outcome.timers)
             respond(outcome.responses, error.code)
-            return
+            return error.code
+        self._timers.set(outcome.timers)
         if outcome.needs_assignment:
             self._assign_in_turns(outcome.group)
         if outcome.responses:
             self.topic.on_durable(partition, lambda code: respond(outcome.responses, code))
+        return ErrorCode.NONE
 
     async def _carry_out_in_turns(self, outcomes: Iterator[GroupOutcome | None]) -> None:
         """Carry out outcomes, each of which is looked for when those before it are carried out."""
@@ -252,7 +263,11 @@ class Groups:
             self._coordinator.end_transaction(transaction, committed=committed)
 
     def _on_timer(self, timer: Timer) -> None:
-        self._carry_out(self._coordinator.on_timer(timer, self._broker.clock.now_ms()))
+        code = self._carry_out(self._coordinator.on_timer(timer, self._broker.clock.now_ms()))
+        # A member that expires while the disk is full must not keep its partitions for good.
+        is_served = code is not ErrorCode.NOT_COORDINATOR
+        if code is not ErrorCode.NONE and is_served and isinstance(timer, MemberTimer):
+            self._timers.set({timer: RETRY_MS})
 
     def _fail_waiting(self, code: ErrorCode) -> None:
         self._timers.cancel()

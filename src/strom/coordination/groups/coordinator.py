@@ -22,6 +22,7 @@ from strom.coordination.groups.commands import (
     GroupResponse,
     Heartbeat,
     JoinGroup,
+    MemberTimer,
     PartitionsResponse,
     StatusResponse,
     SyncGroup,
@@ -220,10 +221,21 @@ class GroupCoordinator:
             yield out
 
     def on_refused(self, outcome: GroupOutcome) -> None:
-        """The records of an outcome could not be written, so the next heartbeat decides again."""
+        """The records of an outcome could not be written, so the next heartbeat decides again.
+
+        The members that it removes are still there, and their timers with them.
+        """
         group = self._groups.get(outcome.group)
-        if group is not None:
-            group.is_outdated = True
+        if group is None:
+            return
+        group.is_outdated = True
+        outcome.timers = {
+            timer: after_ms
+            for timer, after_ms in outcome.timers.items()
+            if after_ms is not None
+            or not isinstance(timer, MemberTimer)
+            or timer.member not in group.members
+        }
 
     # Each of these may take long, and other commands may be handled in between: an outcome is to be
     # carried out before the next one is looked for. None is a pause without an outcome.
