@@ -1,5 +1,6 @@
 """Whoever wants to read gets something to read, every partition has readers, and nobody is overloaded."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,8 +91,19 @@ class CountedTopics(frozenset[bytes]):
         return super().__contains__(topic)
 
 
-def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_product():
-    names, topics = [f"m{n}" for n in range(50)], {A: 300}
+def test_members_are_not_searched_for_the_topics_of_others():
+    topics = {bytes([n]) * 16: 1 for n in range(100)}
+    wanted = {f"m{n}": CountedTopics({topic}) for n, topic in enumerate(topics)}
     CountedTopics.searched = 0
-    assign_simple({name: CountedTopics({A}) for name in names}, topics, {})
+    assign_simple(wanted, topics, {})
+    assert CountedTopics.searched <= 3 * (100 + 100)
+
+
+@pytest.mark.parametrize("idle", [0, 50])
+def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_product(idle):
+    topics = {A: 300, B: 1}
+    wanted = {f"m{n}": CountedTopics({A}) for n in range(50)}
+    wanted |= {f"idle{n}": CountedTopics({B}) for n in range(idle)}
+    CountedTopics.searched = 0
+    assign_simple(wanted, topics, {})
     assert CountedTopics.searched <= 3 * (50 + 300)

@@ -8,7 +8,7 @@ The work is done in steps, each over one topic or one member: a large group take
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from strom.coordination.groups.share.records import Partitions
@@ -36,7 +36,7 @@ def assign_simple(
     ]
     if not wanted or not every:
         return {member: {} for member in wanted}
-    plan = _Plan(wanted, readers=-(-len(wanted) // len(every)), every=every)
+    plan = _Plan(wanted, -(-len(wanted) // len(every)), every, partitions)
     yield from plan.keep(before)
     yield from plan.fill()
     for member in sorted(wanted):
@@ -51,13 +51,16 @@ class _Plan:
         wanted: Mapping[str, AbstractSet[Uuid]],
         readers: int,
         every: list[OnePartition],
+        partitions: Mapping[Uuid, int],
     ) -> None:
         self._wanted = wanted
+        self._partitions = partitions
         self._readers = readers
         self._most = -(-len(every) * readers // len(wanted))
         """How many partitions a member gets if all have the same subscription."""
         self._readers_of: dict[OnePartition, set[str]] = {one: set() for one in every}
         self._of_member: dict[str, set[OnePartition]] = {member: set() for member in wanted}
+        self._heaps: dict[Uuid, list[tuple[int, OnePartition]]] = {}
 
     def keep(self, before: Mapping[str, Partitions]) -> PausingSteps[None]:
         """Keep partitions with their previous members, as far as the balance allows."""
@@ -75,14 +78,17 @@ class _Plan:
 
     def fill(self) -> PausingSteps[None]:
         """Assign partitions to more members until they have enough, the least busy ones first."""
-        topic_id, least_busy = None, list[tuple[int, str]]()
+        subscribers: dict[Uuid, list[str]] = {}
+        for member, topics in self._wanted.items():
+            for topic_id in topics:
+                subscribers.setdefault(topic_id, []).append(member)
+            yield None
+        filled, least_busy = None, list[tuple[int, str]]()
         for one in self._readers_of:
-            if one.topic_id != topic_id:
-                topic_id = one.topic_id
+            if one.topic_id != filled:
+                filled = one.topic_id
                 least_busy = [
-                    (len(self._of_member[member]), member)
-                    for member, topics in self._wanted.items()
-                    if topic_id in topics
+                    (len(self._of_member[member]), member) for member in subscribers.get(filled, ())
                 ]
                 heapify(least_busy)
             has_it_already = []
@@ -98,14 +104,29 @@ class _Plan:
             yield None
 
     def assign_idle(self, member: str) -> None:
-        """Assign the partition with the fewest members to a member without partitions."""
+        """Assign the partition with the fewest members to a member without partitions.
+
+        After `fill` nothing else changes how many members a partition has.
+        """
         if self._of_member[member]:
             return
-        may_read = [one for one in self._readers_of if one.topic_id in self._wanted[member]]
-        if may_read:
-            one = min(may_read, key=lambda each: (len(self._readers_of[each]), each))
+        heaps = list(filter(None, map(self._by_readers, self._wanted[member])))
+        if heaps:
+            heap = min(heaps, key=lambda each: each[0])
+            readers, one = heap[0]
+            heapreplace(heap, (readers + 1, one))
             self._readers_of[one].add(member)
             self._of_member[member].add(one)
+
+    def _by_readers(self, topic_id: Uuid) -> list[tuple[int, OnePartition]]:
+        """The partitions of a topic as a heap, those with the fewest members first."""
+        heap = self._heaps.get(topic_id)
+        if heap is None:
+            count = self._partitions.get(topic_id, 0)
+            every = (OnePartition(topic_id, number) for number in range(count))
+            heap = self._heaps[topic_id] = [(len(self._readers_of[one]), one) for one in every]
+            heapify(heap)
+        return heap
 
     def result(self) -> PausingSteps[dict[str, Partitions]]:
         """The partitions of every member, in order."""
