@@ -1,5 +1,8 @@
 """Sharing out partitions: all of them, to those who read them, evenly, and moving few."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,3 +131,33 @@ def test_the_work_grows_with_the_partitions_and_members_and_not_with_their_produ
     run_at_once(OverlappingBalance(before, readers, {A: 300, B: 200}).complete())
     assert {len(assigned) for assigned in before.values()} == {10}
     assert CountedReaders.seen <= 4 * MAX_ROUNDS * len(names)
+
+
+class CountedTopics(frozenset[bytes]):
+    """The topics of a member; counts how often they are searched."""
+
+    searched = 0
+
+    def __contains__(self, topic: object) -> bool:
+        CountedTopics.searched += 1
+        return super().__contains__(topic)
+
+
+class CountedPartitions(dict[bytes, int]):
+    """The partition counts of topics; counts how many topics are looked at."""
+
+    seen = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        CountedPartitions.seen += len(self)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("name", ["uniform", "range"])
+def test_members_are_not_searched_for_the_topics_of_others(name):
+    counts = CountedPartitions({bytes([n]) * 16: 1 for n in range(100)})
+    members = [MemberSpec(f"m{n}", None, CountedTopics({topic})) for n, topic in enumerate(counts)]
+    CountedTopics.searched = CountedPartitions.seen = 0
+    shares = assign(name, members, counts)
+    assert {len(assigned) for assigned in shares.values()} == {1}
+    assert CountedTopics.searched + CountedPartitions.seen <= 3 * (100 + 100)

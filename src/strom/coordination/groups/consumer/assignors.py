@@ -143,7 +143,9 @@ def assign(
     """Assign with the assignor of that name. Topics without a partition count do not exist."""
     existing = []
     for one in sorted(members, key=_order):
-        existing.append(one._replace(topics=one.topics.intersection(partitions)))
+        # `intersection` would look at all topics, not only at those of the member.
+        topics = frozenset(filter(partitions.__contains__, one.topics))
+        existing.append(one._replace(topics=topics))
         yield None
     return (yield from ASSIGNORS[name](existing, partitions))
 
@@ -158,11 +160,15 @@ def assign_ranges(
     members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]
 ) -> PausingSteps[Assignments]:
     """Each topic in ranges of equal length; the first members get the remainder."""
-    assignments: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
-    for topic, count in partitions.items():
-        readers = [member.id for member in members if topic in member.topics]
-        if not readers:
-            continue
+    assignments: dict[str, set[TopicIdPartition]] = {}
+    readers_of: dict[Uuid, list[str]] = {}
+    for member in members:
+        assignments[member.id] = set()
+        for topic in member.topics:
+            readers_of.setdefault(topic, []).append(member.id)
+        yield None
+    for topic, readers in readers_of.items():
+        count = partitions[topic]
         length, extra = divmod(count, len(readers))
         start = 0
         for number, reader in enumerate(readers):
