@@ -229,13 +229,16 @@ class ShareGroupProtocol(GroupProtocol[ShareGroup]):
         """Assign again in every group that is subscribed to one of the topics."""
         groups = self.context.groups
         for group in list(groups.values()):
-            out = GroupOutcome(group.id)
-            is_current = groups.get(group.id) is group  # not deleted meanwhile
-            if is_current and isinstance(group, ShareGroup):
+            outcome = None
+            # Little is done for the others, because there may be 100,000. One that was deleted
+            # meanwhile is not assigned.
+            if isinstance(group, ShareGroup) and groups.get(group.id) is group:
                 group.is_outdated = True
+                out = GroupOutcome(group.id)
                 if group.members:
                     self._assign_if_changed(group, {}, out, now_ms)
-            yield out if out.records else None
+                outcome = out if out.records else None
+            yield outcome
 
     # --- the log -------------------------------------------------------------------------------
 
