@@ -454,6 +454,28 @@ def test_an_assignment_that_could_not_be_written_is_computed_again(caplog):
     run(test())
 
 
+def test_an_assignment_that_fails_is_logged_and_those_of_other_groups_go_on(monkeypatch, caplog):
+    async def test():
+        async with with_large_group() as large:
+            coordinator = large.groups.look()
+            assign = coordinator.assign
+
+            def fail_one(group, now_ms):
+                if group == "broken":
+                    raise ValueError("a fault")
+                return assign(group, now_ms)
+
+            monkeypatch.setattr(coordinator, "assign", fail_one)
+            large.groups._assign_in_turns("broken")
+            await large.beat("n")
+            async with asyncio.timeout(10):
+                await large.become_stable()
+            assert "The assignment of group 'broken' failed" in caplog.text
+            assert "a fault" in caplog.text
+
+    run(test())
+
+
 def test_a_stop_ends_an_assignment_and_logs_nothing(monkeypatch, caplog):
     monkeypatch.setattr(turns, "SLICE_SECONDS", 0)
 

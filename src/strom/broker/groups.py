@@ -231,6 +231,8 @@ class Groups:
                 try:
                     now_ms = self._broker.clock.now_ms()
                     await self._carry_out_in_turns(self._coordinator.assign(group, now_ms))
+                except Exception:  # the groups behind it must not wait for another heartbeat
+                    log.exception("The assignment of group %r failed", group)
                 finally:
                     # If it has changed meanwhile, the next heartbeat asks again.
                     del self._unassigned[group]
