@@ -228,6 +228,8 @@ def test_a_recreated_topic_that_has_grown_beyond_the_position_is_noticed_too(wor
     world.recreate()
     world.write(b"a", b"b", b"c")
     goes_on.set()
+    with follower.changed:  # the thread notices it before it reads
+        assert follower.changed.wait_for(lambda: values[-1] == b"c", SECONDS)
     follower.catch_up(SECONDS)
     assert (rewound, values) == ([(0, 2, 0)], [b"1", b"2", b"a", b"b", b"c"])
 

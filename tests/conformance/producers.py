@@ -49,11 +49,18 @@ def find_coordinator(client: RawClient, transactional_id: str) -> None:
 
 
 def describe_transaction(client: RawClient, transactional_id: str) -> TransactionState:
-    """What the coordinator says of a transaction; kio cannot read its start, which may be -1."""
-    client.send("describe_transactions", 0, transactional_ids=[transactional_id])
+    """What the coordinator responds about a transaction."""
+    return describe_transactions(client, [transactional_id])[0]
+
+
+def describe_transactions(
+    client: RawClient, transactional_ids: list[str]
+) -> list[TransactionState]:
+    """The same for several; kio cannot read the start of a transaction, which may be -1."""
+    client.send("describe_transactions", 0, transactional_ids=transactional_ids)
     frame = memoryview(client.receive_frame())
     answer = decode(DescribeTransactionsResponse, 0, frame, _FLEXIBLE_RESPONSE_HEADER)
-    return answer.transaction_states[0]
+    return answer.transaction_states
 
 
 def wait_for_state(client: RawClient, transactional_id: str, *states: str) -> Any:

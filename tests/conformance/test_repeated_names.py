@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.conformance import producers
 from tests.conformance.calls import Topic
 from tests.conformance.members import commit_fields, find_coordinator
 from tests.conformance.raw import RawClient
@@ -67,6 +68,25 @@ def test_committed_offsets_are_returned_each_time(
     topics = [(each.name, len(each.partitions)) for each in found[0].topics]
     assert [each.group_id for each in found] == [group] * 2
     assert topics == [(topic.name, 2)] * 3
+
+
+def test_all_offsets_of_a_group_are_returned_each_time(
+    client: RawClient, topic: Topic, group: str
+) -> None:
+    wanted = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
+    found = client.call("offset_fetch", 9, groups=[wanted] * 3, require_stable=False).groups
+    topics = [[(one.name, len(one.partitions)) for one in each.topics] for each in found]
+    assert [each.group_id for each in found] == [group] * 3
+    assert topics == [[(topic.name, 1)]] * 3
+
+
+def test_a_transaction_is_described_each_time(client: RawClient, topic: Topic) -> None:
+    name = f"transaction-of-{topic.name}"
+    producer = producers.Producer(client, name)
+    producer.begin()
+    described = producers.describe_transactions(client, [name] * 3)
+    found = [(one.transactional_id, one.producer_id) for one in described]
+    assert found == [(name, producer.id)] * 3
 
 
 def test_a_partition_is_listed_once_and_refused(client: RawClient, topic: Topic) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RETRY: Final = RetryPolicy(first_s=0.1, longest_s=5.0)
 POLL_S: Final = 0.2
 BATCH: Final = 1000
+IDENTITY_S: Final = 1.0
 _RETRIED = NO_LEADER | NO_RESPONSE | NOT_VISIBLE_YET
 _UNDESCRIBED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 _FIXED: Final[Mapping[str, Any]] = {
@@ -258,8 +259,13 @@ class TopicFollower:
     def _read(self) -> None:
         from confluent_kafka import TopicPartition
 
-        consumer, self._consumer = self._consumer or self._open(), None
+        consumer, self._consumer = self._consumer, None
+        is_first = consumer is not None
+        consumer = consumer or self._open()
         try:
+            if not is_first:
+                # While nothing was read, the topic may have been recreated, and have grown.
+                self._check_identity(IDENTITY_S)
             with self.lock:
                 self._is_replaced = False
                 places = [TopicPartition(self.topic, *place) for place in self._positions.items()]

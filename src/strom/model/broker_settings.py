@@ -109,7 +109,8 @@ class BrokerSettings(ShareBrokerSettings):
         "to a 128th of it, a quarter for responses. A request reserves its size; while that is not free, "
         "its connection is not read. One address holds at most three quarters of each part. While "
         "requests wait, stalled uploads are dropped, then the slowest below 1 MiB/s. Large receive "
-        "buffers of AMQP connections have an eighth of it more.",
+        "buffers of AMQP connections have an eighth of it more. A response larger than 1 MiB that "
+        "exceeds what is free for responses closes its connection.",
         kind=Kind.LONG,
         minimum=MIB,
     )

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from strom.server.kafka.response_errors import error_counter
+from strom.model.steps import run_at_once
+from strom.server.kafka.response_errors import error_counter, error_counter_in_steps
 from strom.wire.kafka.messages import RESPONSES
 from strom.wire.kafka.schema import ArrayOf
 
@@ -36,3 +37,6 @@ def test_the_error_codes_of_every_response_are_found(response):
     assert counts == ({3: codes} if codes else {})
     counting(response(), counts)
     assert sum(counts.values()) == codes
+    in_steps: dict[int, int] = {}
+    run_at_once(error_counter_in_steps(response)(made, in_steps))
+    assert in_steps == counts

@@ -27,7 +27,8 @@ from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import KafkaListener
 from strom.server.kafka.long_work import StepsDone, run_slice
-from strom.server.kafka.response_errors import error_counter
+from strom.server.kafka.response_errors import error_counter, error_counter_in_steps
+from strom.server.kafka.response_memory import EncodedResponse, ResponseExceedsMemory
 from strom.wire.kafka.batch import Buffer
 from strom.wire.kafka.codec import decode, decode_steps, encode_parts, encode_steps
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
@@ -186,19 +187,26 @@ class Dispatcher:
         """Run a request as a task, and encode its response in slices."""
         assert self._services is not None  # noqa: S101 - see serve()
         assert self._listener is not None  # noqa: S101 - see serve()
-        long_work = self._services.long_work
+        long_work, memory = self._services.long_work, self._services.memory
 
         async def work() -> Parts:
             response = await outcome
             if response is None:
                 stats.seconds.observe(perf_counter() - began)
                 return []
+            encoded = EncodedResponse(memory)
             try:
-                parts = await long_work.run(encode_steps(response, header.api_version))
+                parts = await long_work.run(
+                    encode_steps(response, header.api_version, encoded.on_growth)
+                )
+            except ResponseExceedsMemory:
+                raise
             except ProtocolError:
                 log.exception("A response could not be encoded")
                 raise
-            return _encode(response, header, stats, began, parts)
+            count_errors = error_counter_in_steps(type(response))
+            await long_work.run(count_errors(response, stats.errors))
+            return _finish(parts, header, stats, began)
 
         task = self._listener.run(work())
         task.add_done_callback(self._report_failure)
@@ -263,27 +271,23 @@ def _as_is(parts: Parts) -> Parts:
     return parts
 
 
-def _encode(
-    response: Response,
-    header: RequestHeader,
-    stats: RequestStats,
-    began: float,
-    parts: list[Buffer] | None = None,
-) -> Parts:
-    """Encode a response, unless that was done, and count its request, which ends here."""
-    version = header.api_version
-    if parts is None:
-        try:
-            parts = encode_parts(response, version)
-        except ProtocolError:
-            log.exception("A response could not be encoded")
-            raise
-    head = response_header(header.api_key, version, header.correlation_id)
-    size = len(head) + sum(map(len, parts))
+def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Parts:
+    """Encode a response, and count its request, which ends here."""
+    try:
+        parts = encode_parts(response, header.api_version)
+    except ProtocolError:
+        log.exception("A response could not be encoded")
+        raise
     count_errors = stats.count_errors
     if count_errors is None:
         count_errors = stats.count_errors = error_counter(type(response))
     count_errors(response, stats.errors)
+    return _finish(parts, header, stats, began)
+
+
+def _finish(parts: list[Buffer], header: RequestHeader, stats: RequestStats, began: float) -> Parts:
+    head = response_header(header.api_key, header.api_version, header.correlation_id)
+    size = len(head) + sum(map(len, parts))
     stats.bytes_out += size
     # `observe` inlined: the call is measurable in small requests.
     seconds, histogram = perf_counter() - began, stats.seconds

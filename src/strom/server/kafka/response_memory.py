@@ -1,13 +1,17 @@
-"""What responses with records may take of the listener's memory while they are read.
+"""What responses may take of the listener's memory while they are read or encoded.
 
-A response that is read in slices reserves what it has read, because other requests are handled between
+A response that is made in slices reserves what it has so far, because other requests are handled between
 two slices: without that, each of many such responses would take what is free.
 """
 
 import asyncio
 
+from strom.model.errors import ProtocolError
+from strom.model.settings import MIB
 from strom.server.memory import MemoryPool
 
+SMALL_RESPONSE = MIB
+"""Smaller responses are encoded without a reservation; larger ones reserve as much at a time."""
 UNSENT = ""
 """In the place of an address: its share of the pool is enforced once the bytes are sent."""
 
@@ -51,3 +55,36 @@ class ReservedResponse:
         if self._size:
             self._pool.give(self._size, UNSENT)
             self._size = 0
+
+
+class ResponseExceedsMemory(ProtocolError):
+    """More than the memory that is free for responses: the connection of the client is closed."""
+
+
+class EncodedResponse:
+    """Reserves memory for what the current task encodes: a small request may have a huge response.
+
+    For example if it names the same large group thousands of times.
+    """
+
+    def __init__(self, pool: MemoryPool) -> None:
+        self._pool = pool
+        self._reserved: ReservedResponse | None = None
+        self._size = 0
+
+    def on_growth(self, size: int) -> int:
+        """Reserve memory for these bytes and as many as follow until the next call."""
+        if size <= SMALL_RESPONSE:
+            return SMALL_RESPONSE
+        if self._reserved is None:
+            self._reserved = ReservedResponse(self._pool)
+        free = self._reserved.free
+        if size > free:
+            raise ResponseExceedsMemory(
+                f"response of at least {size} bytes exceeds what is free for responses "
+                f"(a quarter of queued.max.request.bytes: {self._pool.capacity} bytes)"
+            )
+        most = min(size + SMALL_RESPONSE, free)
+        self._reserved.take(most - self._size)
+        self._size = most
+        return most

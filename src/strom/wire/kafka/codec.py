@@ -8,7 +8,7 @@ what faces untrusted clients.
 import struct
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from strom.model.errors import ProtocolError
 from strom.model.steps import Steps
@@ -18,6 +18,10 @@ from strom.wire.kafka.encoding import compile_encoder
 from strom.wire.kafka.schema import Struct
 
 M = TypeVar("M", bound=Struct)
+OnGrowth: TypeAlias = Callable[[int], int]
+"""Called with the size of what is encoded so far; returns the size at which to be called again.
+
+An error that it raises ends the encoding."""
 
 _MALFORMED = (IndexError, struct.error, UnicodeDecodeError, ProtocolError)
 _NOT_ENCODABLE = (struct.error, UnicodeEncodeError, TypeError, AttributeError, ValueError)
@@ -32,7 +36,7 @@ def _decoder(
 
 
 @cache
-def _encoder(cls: type[Struct], version: int, *, in_steps: bool = False) -> Callable[[Any], Any]:
+def _encoder(cls: type[Struct], version: int, *, in_steps: bool = False) -> Callable[..., Any]:
     _check_version(cls, version)
     return compile_encoder(cls, version, in_steps=in_steps)
 
@@ -80,11 +84,11 @@ def encode_parts(message: Struct, version: int) -> list[Buffer]:
     return parts
 
 
-def encode_steps(message: Struct, version: int) -> Steps[list[Buffer]]:
+def encode_steps(message: Struct, version: int, on_growth: OnGrowth) -> Steps[list[Buffer]]:
     """The same for a large message, in small steps."""
     encoder = _encoder(type(message), version, in_steps=True)
     try:
-        parts: list[Buffer] = yield from encoder(message)
+        parts: list[Buffer] = yield from encoder(message, on_growth)
     except _NOT_ENCODABLE as error:
         raise _not_encodable(message, version, error) from error
     return parts

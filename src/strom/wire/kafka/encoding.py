@@ -18,8 +18,11 @@ from strom.wire.kafka.varints import varint
 
 def compile_encoder(
     cls: type[Struct], version: int, *, in_steps: bool = False
-) -> Callable[[Any], Any]:
-    """The function message -> list of buffers, if wanted as a generator that returns it."""
+) -> Callable[..., Any]:
+    """The function message -> list of buffers.
+
+    In steps, it is a generator that returns them, and `OnGrowth` is a second argument.
+    """
     return _EncoderSource(cls, version, in_steps=in_steps).compile("encode")
 
 
@@ -48,14 +51,23 @@ class _EncoderSource(FunctionSource):
     def text(self) -> str:
         self.emit("parts = []")
         self.emit("out = bytearray()")
+        if self._in_steps:
+            self.emit("most = on_growth(0)")
         self.step()
         self._struct(self.cls, "m")
         self.flush()
         self.emit("parts.append(out)")
         self.emit("return parts")
-        return "\n".join(["def encode(m):", *self.lines])
+        arguments = "m, on_growth" if self._in_steps else "m"
+        return "\n".join([f"def encode({arguments}):", *self.lines])
 
     # Building blocks
+
+    def step(self) -> None:
+        if self._in_steps:
+            self.emit("if len(out) > most:")
+            self.emit("    most = on_growth(len(out))")
+        super().step()
 
     def flush(self) -> None:
         if not self.pending:

@@ -44,13 +44,7 @@ Committed = Mapping[TopicPartition, CommittedOffset]
 )
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
     if context.version >= FIRST_VERSION_WITH_MANY:
-        response = OffsetFetchResponse()
-        pause = context.long_work.pauses()
-        for wanted in request.groups:
-            await pause()
-            found = await _fetch(wanted, context, require_stable=request.require_stable)
-            response.groups.append(found)
-        return response
+        return await _fetch_many(request, context)
     topics = None
     if request.topics is not None:
         topics = [
@@ -60,6 +54,23 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
     wanted = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     answer = await _fetch(wanted, context, require_stable=request.require_stable)
     return await context.long_work.run(_for_one(answer, context.version))
+
+
+async def _fetch_many(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    # As in Kafka, the response repeats a group that the request repeats.
+    all_topics: dict[tuple[str, str | None, int], OffsetFetchResponseGroup] = {}
+    response = OffsetFetchResponse()
+    pause = context.long_work.pauses()
+    for wanted in request.groups:
+        await pause()
+        who = (wanted.group_id, wanted.member_id, wanted.member_epoch)
+        found = all_topics.get(who) if wanted.topics is None else None
+        if found is None:
+            found = await _fetch(wanted, context, require_stable=request.require_stable)
+        if wanted.topics is None:
+            all_topics[who] = found
+        response.groups.append(found)
+    return response
 
 
 async def _fetch(

@@ -8,6 +8,7 @@ the response, 7 topic ids.
 from collections import Counter
 
 from strom.broker import configs
+from strom.broker.broker import Broker
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import reject_name_of_queues
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
@@ -31,10 +32,11 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
     pause = context.long_work.pauses()
     times = Counter(topic.name for topic in request.topics)
     response = CreateTopicsResponse()
+    describe = ConfigDescriptions(context.broker)
     for topic in request.topics:
         await pause()
         if times[topic.name] == 1:
-            response.topics.append(await _create(topic, request.validate_only, context))
+            response.topics.append(await _create(topic, request.validate_only, describe, context))
     for name, count in times.items():
         await pause()
         if count > 1:
@@ -49,8 +51,31 @@ async def create_topics(request: CreateTopicsRequest, context: Context) -> Creat
     return response
 
 
+class ConfigDescriptions:
+    """The configs of created topics, shared by those with the same: a request may create thousands."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._described: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def __call__(self, own: dict[str, str]) -> list[CreatableTopicConfigs]:
+        """All settings of a topic with these configs."""
+        key = frozenset(own.items())
+        if key not in self._described:
+            self._described[key] = [
+                CreatableTopicConfigs(
+                    name=entry.definition.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                )
+                for entry in configs.describe_configs_of(self._broker, own)
+            ]
+        return self._described[key]
+
+
 async def _create(
-    topic: CreatableTopic, only_check: bool, context: Context
+    topic: CreatableTopic, only_check: bool, describe: ConfigDescriptions, context: Context
 ) -> CreatableTopicResult:
     broker = context.broker
     try:
@@ -72,15 +97,7 @@ async def _create(
         error_message=None,
         num_partitions=hosted.topic.partitions,
         replication_factor=1,
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.definition.name,
-                value=entry.value,
-                read_only=entry.read_only,
-                config_source=entry.source,
-            )
-            for entry in configs.describe_configs_of(broker, own)
-        ],
+        configs=describe(own),
     )
 
 

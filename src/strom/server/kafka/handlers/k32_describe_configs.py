@@ -1,5 +1,7 @@
 """DescribeConfigs, api key 32: the settings of topics, groups and brokers."""
 
+from collections.abc import Hashable
+
 from strom.broker.configs import (
     ConfigEntry,
     ResourceType,
@@ -34,14 +36,33 @@ def describe_configs(
     # Each only once: otherwise a small request could have a huge response.
     resources = {(each.resource_type, each.resource_name): each for each in request.resources}
     response = DescribeConfigsResponse()
+    describe = EntryDescriptions(request)
     for resource in resources.values():
-        response.results.append(_describe(resource, request, context))
+        response.results.append(_describe(resource, describe, context))
         yield None
     return response
 
 
+class EntryDescriptions:
+    """The settings in a response, shared by resources that have the same values.
+
+    Groups and client metrics subscriptions need not exist: a request may name tens of thousands.
+    """
+
+    def __init__(self, request: DescribeConfigsRequest) -> None:
+        self._request = request
+        self._described: dict[Hashable, DescribeConfigsResourceResult] = {}
+
+    def __call__(self, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+        key = (id(entry.definition), entry.read_only, *entry.synonyms)
+        found = self._described.get(key)
+        if found is None:
+            found = self._described[key] = _entry(entry, self._request)
+        return found
+
+
 def _describe(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+    resource: DescribeConfigsResource, describe: EntryDescriptions, context: Context
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -56,9 +77,7 @@ def _describe(
     keys = resource.configuration_keys
     wanted = None if keys is None else frozenset(keys)
     result.configs = [
-        _entry(entry, request)
-        for entry in entries
-        if wanted is None or entry.definition.name in wanted
+        describe(entry) for entry in entries if wanted is None or entry.definition.name in wanted
     ]
     return result
 

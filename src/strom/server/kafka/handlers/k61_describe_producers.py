@@ -2,6 +2,7 @@
 
 from strom.model.errors import ApiError
 from strom.model.steps import Steps
+from strom.model.topics import TopicPartition
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.messages.k61_describe_producers import (
@@ -16,25 +17,32 @@ NONE = -1
 
 
 @handler(DescribeProducersRequest, Needs(Operation.READ, Resource.TOPIC))
-def describe_producers(
+async def describe_producers(
     request: DescribeProducersRequest, context: Context
-) -> Steps[DescribeProducersResponse]:
+) -> DescribeProducersResponse:
+    # As in Kafka, the response repeats a partition that the request repeats.
+    described: dict[TopicPartition, PartitionResponse] = {}
     response = DescribeProducersResponse()
+    pause = context.long_work.pauses()
     for topic in request.topics:
         answer = TopicResponse(name=topic.name)
         response.topics.append(answer)
         for index in topic.partition_indexes:
-            answer.partitions.append((yield from _describe(topic.name, index, context)))
-            yield None
+            await pause()
+            one = TopicPartition(topic.name, index)
+            if one not in described:
+                described[one] = await context.long_work.run(_describe(one, context))
+            answer.partitions.append(described[one])
     return response
 
 
-def _describe(topic: str, index: int, context: Context) -> Steps[PartitionResponse]:
+def _describe(wanted: TopicPartition, context: Context) -> Steps[PartitionResponse]:
+    answer = PartitionResponse(partition_index=wanted.partition)
     try:
-        log = context.broker.topic(topic).partition(index).log
+        log = context.broker.topic(wanted.topic).partition(wanted.partition).log
     except ApiError as error:
-        return PartitionResponse(partition_index=index, error_code=error.code)
-    answer = PartitionResponse(partition_index=index)
+        answer.error_code = error.code
+        return answer
     for producer in log.producers():
         answer.active_producers.append(_state(producer))
         yield None

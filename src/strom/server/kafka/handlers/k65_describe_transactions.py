@@ -2,7 +2,6 @@
 
 from strom.coordination.transactions.records import TransactionMetadata
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.steps import Steps
 from strom.server.kafka.api import Context, Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k65_describe_transactions import (
     DescribeTransactionsRequest,
@@ -13,14 +12,18 @@ from strom.wire.kafka.messages.k65_describe_transactions import (
 
 
 @handler(DescribeTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
-def describe_transactions(
+async def describe_transactions(
     request: DescribeTransactionsRequest, context: Context
-) -> Steps[DescribeTransactionsResponse]:
-    response = DescribeTransactionsResponse()
+) -> DescribeTransactionsResponse:
+    # As in Kafka, the response repeats a transaction that the request repeats.
+    described: dict[str, TransactionState] = {}
+    pause = context.long_work.pauses()
     for name in request.transactional_ids:
-        response.transaction_states.append(_describe(name, context))
-        yield None
-    return response
+        await pause()
+        if name not in described:
+            described[name] = _describe(name, context)
+    states = [described[name] for name in request.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=states)
 
 
 def _describe(name: str, context: Context) -> TransactionState:
