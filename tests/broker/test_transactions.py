@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 
@@ -229,6 +230,31 @@ def test_timeouts_end_with_the_deletion_of_the_topic_of_transactions(monkeypatch
             await world.transactions.topic.ensure()
             await held.go_on()
             assert not any(world.transactions.look().find(name) for name in names)
+
+    run(test())
+
+
+def test_markers_of_many_transactions_that_time_out_together_share_the_turns(monkeypatch):
+    monkeypatch.setattr(markers, "MAX_AT_ONCE", 1)
+
+    async def test():
+        async with coordinating() as world:
+            names = [f"t{number}" for number in range(10)]
+            place = world.partition().log.partition
+            for number, name in enumerate(names):
+                begin = InitProducer(transactional_id=name, timeout_ms=1, new_producer_id=number)
+                made = await world.transactions.submit(begin)
+                world.transactions.admit(name, made.producer_id, made.epoch, place, adds=True)
+            world.clock.advance(HOUR)
+            await world.transactions.abort_timed_out()
+            offsets = [0]
+            while offsets[-1] < len(names):
+                await asyncio.sleep(0)
+                offsets.append(world.partition().log.end_offset)
+            assert max(after - before for before, after in pairwise(offsets)) == 1
+            find = world.transactions.look().find
+            while {find(name).state for name in names} != {TransactionState.COMPLETE_ABORT}:
+                await asyncio.sleep(0)
 
     run(test())
 

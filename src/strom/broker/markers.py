@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
+from strom.broker.turns import TurnQueue
 from strom.coordination.transactions.commands import Markers
 from strom.coordination.transactions.records import LAST_EPOCH, NO_EPOCH
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
@@ -21,7 +22,10 @@ log = logging.getLogger(__name__)
 RETRY_S = 1.0
 """The retry interval after a temporary failure, such as a full disk."""
 MAX_AT_ONCE = 20
-"""Markers that are appended in one turn of the event loop: a few milliseconds."""
+"""Markers, of all transactions, that are appended in one turn of the event loop: a few milliseconds.
+
+Thousands of transactions may end at the same time, for example by their timeouts.
+"""
 
 
 class MarkerWriter:
@@ -32,9 +36,12 @@ class MarkerWriter:
         self._groups = groups
         self._loop = loop
         self._stopped = False
+        self._turns = TurnQueue(loop, MAX_AT_ONCE)
 
     def stop(self) -> None:
+        """Write no more; the next start does what is left."""
         self._stopped = True
+        self._turns.stop()
 
     def write(self, markers: Markers, decided_in: Partition, on_done: Callable[[], None]) -> None:
         """Write the markers to all partitions, with retries, and call back when they are durable.
@@ -108,9 +115,10 @@ class MarkerWriter:
             return None
         return hosted.partitions[partition.partition]
 
-    def soon(self, work: Callable[[], None]) -> None:
-        """Continue in the next turn of the event loop; the next start does what a stop leaves."""
-        self._loop.call_soon(lambda: None if self._stopped else work())
+    def do(self, work: Callable[[], None]) -> None:
+        """Do what takes as long as a marker: now, or soon."""
+        if not self._stopped:
+            self._turns.do(work)
 
     def retry_later(self, work: Callable[[], None]) -> None:
         if not self._stopped:
@@ -140,22 +148,14 @@ class PendingMarkers:
         """Append all markers; holds one count itself, so that completion is not reported early."""
         self._not_durable = 1
         self._again = set()
-        self._append_some(deque(sorted(partitions)))
+        for name in sorted(partitions):
+            self._writer.do(partial(self._append, name))
+        self._writer.do(self._on_marker_durable)
 
-    def _append_some(self, names: deque[TopicPartition]) -> None:
-        """Append the next markers, and the rest in the following turns of the event loop."""
-        for _ in range(min(MAX_AT_ONCE, len(names))):
-            name = names.popleft()
-            partition = self._writer.find(name)
-            if partition is not None:
-                self._append(name, partition)
-        if names:
-            self._writer.soon(lambda: self._append_some(names))
-        else:
-            self._on_marker_durable()
-
-    def _append(self, name: TopicPartition, partition: Partition) -> None:
-        markers = self._markers
+    def _append(self, name: TopicPartition) -> None:
+        markers, partition = self._markers, self._writer.find(name)
+        if partition is None:
+            return
         try:
             appended = self._writer.append(
                 partition, self._marker, markers.producer_id, markers.epoch
@@ -188,4 +188,4 @@ class PendingMarkers:
         if self._again:
             self._writer.retry_later(lambda: self.begin(frozenset(self._again)))
         else:
-            self._on_done()
+            self._writer.do(self._on_done)
