@@ -1,4 +1,5 @@
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_works_of_many_origins_share_the_turns_of_a_queue():
     async def test():
         queue = TurnQueue(asyncio.get_running_loop(), 2)
         for number in range(5):
-            queue.do(lambda number=number: done.append(number))
+            queue.do(partial(done.append, number))
         return await done_after_each_turn(done, 4)
 
     assert asyncio.run(test()) == [2, 4, 5, 5, 5]
@@ -68,7 +69,7 @@ def test_work_that_fails_does_not_keep_the_rest_waiting():
         with pytest.raises(ZeroDivisionError):
             queue.do(lambda: 1 / 0)
         for number in range(3):
-            queue.do(lambda number=number: done.append(number))
+            queue.do(partial(done.append, number))
         return await done_after_each_turn(done, 3)
 
     assert asyncio.run(test()) == [1, 3, 3, 3]
