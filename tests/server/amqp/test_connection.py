@@ -22,7 +22,7 @@ from strom.wire.amqp.content import (
     encode_properties,
 )
 from strom.wire.amqp.frames import Frame, FrameReader
-from strom.wire.amqp.methods import basic, confirm, decode_method
+from strom.wire.amqp.methods import basic, confirm, decode_method, queue
 from strom.wire.amqp.methods import channel as channel_methods
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import (
@@ -328,6 +328,32 @@ def test_a_message_of_a_client_that_does_not_read_is_dropped_when_others_wait(mo
         for _ in range(3):
             it.listener.drop_slow_uploads()
             await asyncio.sleep(0.001)
+        assert (wire.closed, other_wire.closed) == (True, False)
+
+    run(test)
+
+
+def test_a_message_of_a_client_whose_requests_take_all_the_time_is_dropped_when_others_wait(
+    monkeypatch,
+):
+    monkeypatch.setattr(slow_uploads, "OBSERVED_SECONDS", 1e-6)
+
+    async def test(it, wire):
+        memory = it.services.memory
+        other_wire = Transcript()
+        first, second = opened(it, wire), opened(it, other_wire)
+        feed(first, method_frame(2, channel_methods.Open()))
+        feed(first, half_a_message(1, memory.largest_request, 1000))
+        feed(second, half_a_message(1, memory.largest_request, 10))
+        await asyncio.sleep(0)
+        for number in range(3):
+            feed(first, method_frame(2, queue.Declare(queue=f"q{number}")) * 50)
+            assert not wire.reading, "it waits until a queue is declared"
+            it.listener.drop_slow_uploads()
+            if wire.closed:
+                break
+            while not wire.reading:
+                await asyncio.sleep(0)
         assert (wire.closed, other_wire.closed) == (True, False)
 
     run(test)
