@@ -435,6 +435,25 @@ def test_a_large_header_waits_for_a_buffer_that_others_hold_and_is_published_the
     run(test)
 
 
+def test_a_buffer_that_is_granted_in_the_turn_of_the_request_is_used_before_more_is_read():
+    async def test(it, wire):
+        await it.world.declare("q")
+        first, second = opened(it, wire), opened(it, Transcript())
+        await send(first, LARGE_PROPERTIES[:-1])
+        feed(second, method_frame(1, basic.Publish(exchange="", routing_key="q")))
+        feed(second, LARGE_HEADER[:SMALL_BYTES])
+        assert second.upload.reservation.is_waiting
+        first._transport.connection_lost(None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert second._transport.is_reading
+        assert second.input.room, "an event loop closes a connection that has no room for a read"
+        assert await send(second, LARGE_HEADER[SMALL_BYTES:]) == b""
+        assert len(it.world.bodies("q")) == 1
+
+    run(test)
+
+
 def test_a_large_frame_in_the_middle_of_a_message_does_not_wait():
     async def test(it, wire):
         buffers = it.services.memory.buffers

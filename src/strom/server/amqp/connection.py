@@ -248,7 +248,10 @@ class AmqpConnection:
             self._loop.call_later(WAIT_SECONDS, self._take_rest)
             return
         self._has_rest = False
-        self._update_reading()
+        if self._transport.is_open:
+            # Memory may have been granted meanwhile: then what was received comes first, and `resume`
+            # would find the connection read already.
+            self._work()
 
     # --- the listener's calls ------------------------------------------------------------------
 
