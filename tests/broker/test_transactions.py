@@ -280,6 +280,56 @@ def test_a_marker_that_finds_the_disk_full_is_written_later(monkeypatch):
     run(test())
 
 
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_outcome_reaches_a_partition_that_was_offline_meanwhile(commit, monkeypatch):
+    monkeypatch.setattr(markers, "RETRY_S", 0.01)
+
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as world:
+            await world.init()
+            await world.produce(b"a")
+            await world.produce(b"b", topic="other")
+            guard = world.partition("other").log._guard
+            guard.quarantined = "one of its files is missing"
+            ending = world.end(commit=commit)
+            await _until(world.is_stable)
+            await asyncio.sleep(0.05)
+            assert ending.done() is not commit, "what is acknowledged must not be lost"
+            guard.quarantined = None  # for the clean stop; the file is back at the next start
+            world.transactions.stop()
+        async with coordinating(files) as world:
+            complete = (
+                TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+            )
+            await _until(lambda: world.state is complete)
+            for topic in ("out", "other"):
+                log = world.partition(topic).log
+                await _until(lambda log=log: not log.has_open_transactions)
+                aborted = log.reader.aborted_between(0, log.end_offset)
+                assert bool(aborted) is not commit
+
+    run(test())
+
+
+def test_a_commit_no_longer_waits_for_a_partition_that_was_deleted(monkeypatch):
+    monkeypatch.setattr(markers, "RETRY_S", 0.01)
+
+    async def test():
+        async with coordinating() as world:
+            await world.init()
+            await world.produce(b"a", topic="other")
+            world.partition("other").log._guard.quarantined = "one of its files is missing"
+            ending = world.end(commit=True)
+            await asyncio.sleep(0.05)
+            assert not ending.done()
+            await world.broker.delete_topic("other")
+            assert (await ending).code is OK
+            assert world.state is TransactionState.COMPLETE_COMMIT
+
+    run(test())
+
+
 def test_a_decision_that_cannot_be_written_is_not_made():
     async def test():
         async with coordinating() as world:

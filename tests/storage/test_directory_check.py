@@ -203,7 +203,7 @@ def test_an_interrupted_repair_loses_nothing_and_can_be_repeated(damage, error, 
         damage(world)
         lost = {at for _, first, end in findings(world) for at in range(first, end)}
         world.files.fail(nth, error, sticky=True)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UserError):
             repair(world)
         met = world.files.has_failed
         world.files.crash()
@@ -232,6 +232,39 @@ def test_without_room_for_the_copy_nothing_is_changed(monkeypatch):
     with pytest.raises(UserError, match=r"needs \d+ bytes .* 5000 are free. Nothing was changed"):
         repair(world)
     assert {path: world.files.peek(path) for path in world.files.paths(PATH)} == before
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_copy_that_finds_no_room_is_removed_again_and_nothing_is_changed(error):
+    world = World()
+    world.fill(28)
+    stopped(world)
+    damage_batches(world)
+    after = before = {path: world.files.peek(path) for path in world.files.paths(PATH)}
+    for nth in itertools.count(1):
+        world.files.fail(nth, error, only="append")
+        with pytest.raises((UserError, OSError)) as failed:
+            repair(world)
+        assert world.files.has_failed
+        after = {path: world.files.peek(path) for path in world.files.paths(PATH)}
+        if after != before:
+            break
+        assert isinstance(failed.value, UserError) is (error == errno.ENOSPC)
+        if error == errno.ENOSPC:
+            assert "Nothing was changed. Free space" in str(failed.value)
+    assert nth > 20, "each of its files was copied"
+    assert any(path.startswith(f"{PATH}/damaged/") for path in after), "the copy is complete"
+
+
+def test_the_room_for_small_files_is_counted_in_blocks(monkeypatch):
+    world = World()
+    world.fill(28)
+    stopped(world)
+    damage_batches(world)
+    blocks = 4096 * len([path for path in world.files.paths(PATH) if world.files.peek(path)])
+    monkeypatch.setattr(world.files, "space", lambda _: Space(10**9, 2**20 + blocks // 2))
+    with pytest.raises(UserError, match="Nothing was changed"):
+        repair(world)
 
 
 def transactions(world: World, *kinds: ControlType | None) -> None:

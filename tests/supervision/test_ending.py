@@ -100,6 +100,35 @@ def test_the_reason_is_shown_though_what_ends_has_redirected_the_output():
     assert ended(waits, 0.1, signal.SIGTERM) == (ENDED, "Error: it took too long\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_message_that_is_not_read_does_not_delay_the_end(number):
+    waits = """
+        import os
+        os.set_blocking(2, False)
+        try:
+            while os.write(2, b"x" * 4096):
+                pass
+        except BlockingIOError:
+            os.set_blocking(2, True)
+        be_deaf()
+    """
+    code, _ = ended(waits, 0.1, number)
+    assert code == ENDED
+
+
+def test_a_process_ends_although_its_children_cannot_be_found():
+    waits = """
+        import strom.supervision.ending as ending
+        def fail():
+            child.kill()
+            raise OSError("no /proc")
+        ending.kill_children = fail
+        be_deaf()
+    """
+    code, _ = ended(waits, 0.1, signal.SIGTERM)
+    assert code == ENDED
+
+
 def test_a_process_may_be_given_less_time_than_it_had():
     waits = "be_deaf(lambda *_: deadline.end_within(0.1))"
     assert ended(waits, 600, signal.SIGTERM) == (ENDED, "Error: it took too long\n")

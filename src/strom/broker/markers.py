@@ -143,6 +143,7 @@ class PendingMarkers:
         self._on_done = on_done
         self._not_durable = 0
         self._again: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
 
     def begin(self, partitions: frozenset[TopicPartition]) -> None:
         """Append all markers; holds one count itself, so that completion is not reported early."""
@@ -163,11 +164,10 @@ class PendingMarkers:
         except ApiError as error:
             if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
                 return  # a later producer's marker has ended its transaction
-            if partition.log.quarantined:
-                log.error("%s is damaged and gets no marker of %r", name, markers.transactional_id)
-                return
-            log.warning("The marker of a transaction in %s cannot be written: %s", name, error)
+            if partition.log.quarantined and not markers.commit:
+                return  # once it can be read again, an open transaction without a decision is aborted
             self._again.add(name)
+            self._report(name, error)
             return
         if not self._is_durable and partition.is_durable(appended):
             return
@@ -176,6 +176,17 @@ class PendingMarkers:
         # here that is complete for the coordinator.
         partition.on_durable(appended, lambda code: self._on_marker_durable(name, code))
         partition.sync_soon()
+
+    def _report(self, name: TopicPartition, error: ApiError) -> None:
+        if name not in self._reported:
+            self._reported.add(name)
+            log.warning(
+                "The %s of transaction %r waits, because its marker in %s cannot be written: %s",
+                "commit" if self._markers.commit else "abort",
+                self._markers.transactional_id,
+                name,
+                error,
+            )
 
     def _on_marker_durable(
         self, name: TopicPartition | None = None, code: ErrorCode = ErrorCode.NONE

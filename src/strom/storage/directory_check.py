@@ -18,7 +18,7 @@ from strom.storage.directory_files import (
     read_points,
     take_clean_stop,
 )
-from strom.storage.files import FileSystem, read_file, replace_file
+from strom.storage.files import FileSystem, is_temporary, read_file, replace_file
 from strom.storage.folder import complete_interrupted_work, list_segments
 from strom.storage.partition_metadata import FILE_NAME as PARTITION_FILE
 from strom.storage.partition_metadata import (
@@ -154,11 +154,26 @@ class DirectoryCheck:
         copies = f"{self._path}/{COPIES_FOLDER}/{stamp}"
         while self._files.exists(copies):
             copies += "+"  # an earlier copy is never overwritten: it may be the only one
-        for check in checks:
-            copy_folder(self._files, check.folder, f"{copies}/{check.name}")
+        self._copy(checks, copies)
         take_clean_stop(self._files, self._path)  # the next start must check the logs
         for check in checks:
             yield self._salvage_one(check, f"{copies}/{check.name}")
+
+    def _copy(self, checks: Iterable[PartitionCheck], copies: str) -> None:
+        """Copy the partitions; an incomplete copy is removed, because it would only fill the disk."""
+        try:
+            for check in checks:
+                copy_folder(self._files, check.folder, f"{copies}/{check.name}")
+        except BaseException as error:
+            with suppress(OSError):
+                self._files.remove_tree(copies)
+            if not isinstance(error, OSError) or not is_temporary(error):
+                raise
+            raise UserError(
+                f"The damaged partitions cannot be copied to {copies}: {error.strerror}. Nothing was "
+                "changed. Free space on its file system, memory, or open files (`ulimit -n`), then "
+                "repeat the repair."
+            ) from error
 
     def _salvage_one(self, check: PartitionCheck, copy: str) -> Salvaged:
         complete_interrupted_work(self._files, check.folder)

@@ -34,6 +34,8 @@ from strom.wire.kafka.batch import BatchHeader, read_header
 from strom.wire.kafka.records import ControlType, Marker, build_marker, read_marker
 
 _COPY_BYTES = 1024 * 1024
+_BLOCK_BYTES = 4096
+"""What file systems allocate at once: the smallest file takes that much."""
 
 
 @dataclass
@@ -51,8 +53,9 @@ class Salvaged:
 
 def needed_bytes(files: FileSystem, check: PartitionCheck) -> int:
     """The space that a repair needs: for the copy, and for each file that is replaced."""
-    copied = sum(files.size(f"{check.folder}/{name}") for name in files.list(check.folder))
-    return copied + sum(each.size_bytes for each in check.segments if each.damage)
+    copied = [files.size(f"{check.folder}/{name}") for name in files.list(check.folder)]
+    replaced = [each.size_bytes for each in check.segments if each.damage]
+    return sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in copied + replaced)
 
 
 def copy_folder(files: FileSystem, source: str, target: str) -> None:

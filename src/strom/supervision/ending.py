@@ -16,6 +16,8 @@ from pathlib import Path
 
 ENDED = 1
 """The exit code of a process that did not end by itself in time."""
+REPORT_S = 1.0
+"""How long the message may take: it is possible that nothing reads the standard error."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -53,11 +55,19 @@ class EndingDeadline:
     def _end_after(self, seconds: float) -> None:
         if self._is_over.wait(seconds):
             return
+        try:
+            # In a thread, because a full pipe or a terminal that was stopped by Ctrl-S blocks for ever.
+            reporting = threading.Thread(target=self._report, daemon=True)
+            reporting.start()
+            reporting.join(REPORT_S)
+            kill_children()
+        finally:
+            os._exit(ENDED)
+
+    def _report(self) -> None:
         if self._stderr is not None:
             with contextlib.suppress(OSError):
                 os.write(self._stderr, f"Error: {self._message}\n".encode())
-        kill_children()
-        os._exit(ENDED)
 
     def call_off(self) -> None:
         """Everything has ended in time."""

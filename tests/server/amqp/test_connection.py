@@ -22,7 +22,7 @@ from strom.wire.amqp.content import (
     encode_properties,
 )
 from strom.wire.amqp.frames import Frame, FrameReader
-from strom.wire.amqp.methods import basic, confirm, decode_method
+from strom.wire.amqp.methods import basic, confirm, decode_method, queue
 from strom.wire.amqp.methods import channel as channel_methods
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import (
@@ -333,6 +333,32 @@ def test_a_message_of_a_client_that_does_not_read_is_dropped_when_others_wait(mo
     run(test)
 
 
+def test_a_message_of_a_client_whose_requests_take_all_the_time_is_dropped_when_others_wait(
+    monkeypatch,
+):
+    monkeypatch.setattr(slow_uploads, "OBSERVED_SECONDS", 1e-6)
+
+    async def test(it, wire):
+        memory = it.services.memory
+        other_wire = Transcript()
+        first, second = opened(it, wire), opened(it, other_wire)
+        feed(first, method_frame(2, channel_methods.Open()))
+        feed(first, half_a_message(1, memory.largest_request, 1000))
+        feed(second, half_a_message(1, memory.largest_request, 10))
+        await asyncio.sleep(0)
+        for number in range(3):
+            feed(first, method_frame(2, queue.Declare(queue=f"q{number}")) * 50)
+            assert not wire.reading, "it waits until a queue is declared"
+            it.listener.drop_slow_uploads()
+            if wire.closed:
+                break
+            while not wire.reading:
+                await asyncio.sleep(0)
+        assert (wire.closed, other_wire.closed) == (True, False)
+
+    run(test)
+
+
 def buffered(connections: list[AmqpConnection]) -> int:
     """The size of their receive buffers."""
     return sum(len(one.input.view) for one in connections)
@@ -404,6 +430,25 @@ def test_a_large_header_waits_for_a_buffer_that_others_hold_and_is_published_the
         await asyncio.sleep(0)
         assert other.reading
         assert await send(second, rest) == b""
+        assert len(it.world.bodies("q")) == 1
+
+    run(test)
+
+
+def test_a_buffer_that_is_granted_in_the_turn_of_the_request_is_used_before_more_is_read():
+    async def test(it, wire):
+        await it.world.declare("q")
+        first, second = opened(it, wire), opened(it, Transcript())
+        await send(first, LARGE_PROPERTIES[:-1])
+        feed(second, method_frame(1, basic.Publish(exchange="", routing_key="q")))
+        feed(second, LARGE_HEADER[:SMALL_BYTES])
+        assert second.upload.reservation.is_waiting
+        first._transport.connection_lost(None)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert second._transport.is_reading
+        assert second.input.room, "an event loop closes a connection that has no room for a read"
+        assert await send(second, LARGE_HEADER[SMALL_BYTES:]) == b""
         assert len(it.world.bodies("q")) == 1
 
     run(test)

@@ -71,9 +71,10 @@ class AmqpConnection:
             holding = self._buffer_memory
         else:
             return None
-        is_unread = self.out.is_unread
-        if self._transport.is_reading or is_unread:
-            return Upload(self._transport, holding, is_read=not is_unread)
+        # A client that has its other requests handled all the time would keep its memory for ever.
+        is_read = not self.out.is_unread and self._busy is None
+        if self._transport.is_reading or not is_read:
+            return Upload(self._transport, holding, is_read=is_read)
         return None
 
     def on_connected(self) -> None:
@@ -247,7 +248,10 @@ class AmqpConnection:
             self._loop.call_later(WAIT_SECONDS, self._take_rest)
             return
         self._has_rest = False
-        self._update_reading()
+        if self._transport.is_open:
+            # Memory may have been granted meanwhile: then what was received comes first, and `resume`
+            # would find the connection read already.
+            self._work()
 
     # --- the listener's calls ------------------------------------------------------------------
 

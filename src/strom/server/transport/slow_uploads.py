@@ -43,7 +43,8 @@ class Upload:
     client: UploadingClient
     reservation: Reservation
     is_read: bool = True
-    """False if it is not read because its client does not read its responses."""
+    """False if its client keeps it from being read: it does not read responses, or has sent requests that
+    are handled meanwhile."""
 
 
 Rated: TypeAlias = tuple[float, Upload]
