@@ -10,7 +10,7 @@ import pytest
 
 from strom.model.errors import DirectoryOffline, UserError
 from strom.model.topics import TopicPartition
-from strom.storage.directory_check import open_for_check
+from strom.storage.directory_check import INCOMPLETE, open_for_check
 from strom.storage.files import Space
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.kafka.batch import headers
@@ -191,6 +191,26 @@ def test_a_repair_keeps_all_that_is_whole_and_a_copy(clean, damage, partition):
     assert read_all(world.log)[-1].value == b"next"
 
 
+def copies(world: World) -> list[str]:
+    return [path for path in world.files.paths(PATH) if path.startswith(f"{PATH}/damaged/")]
+
+
+def test_the_incomplete_copy_of_a_killed_repair_is_removed_by_the_next_one():
+    world = World()
+    world.fill(28)
+    stopped(world)
+    damage_batches(world)
+    world.files.fail(8, errno.EIO, sticky=True, only="append")
+    with pytest.raises(OSError, match="injected"):
+        repair(world)
+    world.files.crash()
+    assert copies(world)
+    assert all(INCOMPLETE in path for path in copies(world))
+    repair(world)
+    assert copies(world)
+    assert not any(INCOMPLETE in path for path in copies(world))
+
+
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -207,10 +227,11 @@ def test_an_interrupted_repair_loses_nothing_and_can_be_repeated(damage, error, 
             repair(world)
         met = world.files.has_failed
         world.files.crash()
-        whole = [path for path in world.files.paths(PATH) if path.startswith(f"{PATH}/damaged/")]
+        whole = [path for path in copies(world) if INCOMPLETE not in path]
         before = {path: world.files.peek(path) for path in whole}
         repair(world)
         assert {path: world.files.peek(path) for path in whole} == before
+        assert not [path for path in copies(world) if INCOMPLETE in path]
         assert findings(world) == []
         world.files.crash()
         world.reopen()

@@ -4,7 +4,7 @@ A directory that a broker uses is only read, and only up to its recovery points.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from strom.model.errors import CorruptData, UserError
@@ -39,6 +39,8 @@ from strom.supervision.file_lock import LockHeld
 _ATTEMPTS = 3
 """How often a damaged partition is checked while a broker uses it: files come and go meanwhile."""
 _SPARE_BYTES = 1024 * 1024
+INCOMPLETE = ".incomplete"
+"""Ends the name of a folder with copies until it holds all of them."""
 IDENTITY = "identity"
 """The kind of a finding: the file with the id of the topic cannot be read."""
 
@@ -144,6 +146,7 @@ class DirectoryCheck:
         `stamp` names the folder with the copies.
         """
         checks = list(damaged)
+        self._remove_incomplete_copies()
         needed = _SPARE_BYTES + sum(needed_bytes(self._files, each) for each in checks)
         free = self._files.space(self._path).free
         if free < needed:
@@ -159,14 +162,26 @@ class DirectoryCheck:
         for check in checks:
             yield self._salvage_one(check, f"{copies}/{check.name}")
 
-    def _copy(self, checks: Iterable[PartitionCheck], copies: str) -> None:
+    def _remove_incomplete_copies(self) -> None:
+        """Remove what killed repairs have left: they had changed nothing yet."""
+        folder = f"{self._path}/{COPIES_FOLDER}"
+        names = self._files.list(folder) if self._files.exists(folder) else []
+        for name in names:
+            if name.endswith(INCOMPLETE):
+                self._files.remove_tree(f"{folder}/{name}")
+
+    def _copy(self, checks: Sequence[PartitionCheck], copies: str) -> None:
         """Copy the partitions; an incomplete copy is removed, because it would only fill the disk."""
+        incomplete = copies + INCOMPLETE
         try:
             for check in checks:
-                copy_folder(self._files, check.folder, f"{copies}/{check.name}")
+                copy_folder(self._files, check.folder, f"{incomplete}/{check.name}")
+            if checks:
+                self._files.rename(incomplete, copies)
+                self._files.sync_directory(f"{self._path}/{COPIES_FOLDER}")
         except BaseException as error:
             with suppress(OSError):
-                self._files.remove_tree(copies)
+                self._files.remove_tree(incomplete)
             if not isinstance(error, OSError) or not is_temporary(error):
                 raise
             raise UserError(
