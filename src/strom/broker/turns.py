@@ -35,7 +35,7 @@ class TurnQueue:
         self._go_on()
 
     def stop(self) -> None:
-        """Drop what waits."""
+        """Drop the works that wait for a later turn."""
         self._works.clear()
 
     def _go_on(self) -> None:
