@@ -4,6 +4,8 @@ import contextlib
 import json
 import time
 
+import pytest
+
 from strom.http.authentication import BasicLogin
 from strom.model.http_settings import HttpLimits
 from strom.server.process_limits import ConnectionSlots
@@ -158,7 +160,18 @@ def test_connections_that_became_idle_in_the_same_millisecond_make_room_in_their
 
 
 def test_half_sent_heads_make_room_for_other_clients():
-    with running(limits=HttpLimits(connections=20)) as server:
+    check_half_sent_heads(HttpLimits(connections=20))
+
+
+def test_connections_leave_the_process_half_of_its_files(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (40, 40))
+    check_half_sent_heads(HttpLimits())
+
+
+def check_half_sent_heads(limits):
+    """More of them than the 20 connections that there may be."""
+    with running(limits=limits) as server:
         slow = [server.connect() for _ in range(60)]
         try:
             for one in slow:

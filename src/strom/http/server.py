@@ -4,9 +4,11 @@ import asyncio
 import errno
 import signal
 import socket
+import sys
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self, cast
 
 from strom.http.application import HttpApplication, Scope, Send
@@ -88,7 +90,7 @@ class HttpServer:
     ) -> None:
         self.listener = listener
         self._app = app
-        self._limits = limits
+        self._limits = replace(limits, connections=min(limits.connections, _most_connections()))
         self._slots = slots
         self._bodies = BodyMemory(limits)
         self._servers: list[asyncio.Server] = []
@@ -155,6 +157,19 @@ class HttpServer:
 
     def _connections(self) -> "tuple[LimitedHttpProtocol, ...]":
         return tuple(cast("set[LimitedHttpProtocol]", self._state.connections))
+
+
+def _most_connections() -> int:
+    """Half of the files that the process may open, as 256 on macOS; it needs the others for its work.
+
+    Without any, a new connection is closed before one that waits for its client can make room.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return sys.maxsize
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2
 
 
 class HttpThread:

@@ -30,7 +30,7 @@ class HttpLimits:
     all_bodies_bytes: int = 64 * 1024 * 1024
     """What the bodies of all requests in flight may hold together, beyond their small parts."""
     connections: int = 500
-    """Of one server, below the 1024 files that a process may usually open."""
+    """Of one server, or half of the files that the process may open, if that is less."""
     head_s: float = 30.0
     """For a whole head, from its first byte."""
     body_s: float = 120.0
