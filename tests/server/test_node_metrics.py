@@ -223,6 +223,24 @@ def test_no_port_serves_metrics_unless_asked_for():
         running.metrics_url  # noqa: B018
 
 
+def test_a_slow_turn_of_the_event_loop_is_counted(tmp_path):
+    async def test() -> None:
+        settings = {"port": "0", "amqp.port": "0", "metrics.port": "-1"}
+        node = Node(BrokerSettings(data=str(tmp_path)).override(settings))
+        url = (await node.start()).metrics_url
+        try:
+            before = await asyncio.to_thread(scrape, url)
+            time.sleep(0.2)  # noqa: ASYNC251 - occupies the node's event loop
+            after = await asyncio.to_thread(scrape, url)
+        finally:
+            await node.stop()
+        name = "strom_loop_slow_turns_total"
+        assert after.value(name) > before.value(name)
+        assert after.value("strom_loop_longest_turn_seconds") > 0.15
+
+    asyncio.run(test())
+
+
 def test_a_scrape_outlives_topics_that_are_deleted_meanwhile(broker):
     """Rows are read between turns of the loop: what they are read of may be gone by then."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
