@@ -1,6 +1,7 @@
 """The data directory: whose it is, what is refused, what is kept."""
 
 import errno
+import os
 import subprocess
 import sys
 import uuid
@@ -78,6 +79,14 @@ def test_an_unwritable_place_is_reported_in_one_line():
     with pytest.raises(UserError, match="Permission denied; choose another folder") as caught:
         opened(files)
     assert caught.value.setting == "log.dirs"
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="no O_NOFOLLOW")
+def test_a_lock_that_is_a_link_is_named(tmp_path):
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(UserError, match=r"cannot use .*\.lock: .*link"):
+        opened(DiskFiles(), str(tmp_path))
+    assert not (tmp_path / "precious").exists()
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,12 @@ def identify(files: FileSystem, path: str, node_id: int) -> str:
 
 
 def cannot_use(path: str, error: OSError) -> UserError:
-    """What to report if the folder cannot be used."""
+    """What to report if the folder cannot be used, or a file in it, such as a lock that is a link."""
     reason = error.strerror or str(error)
     if is_temporary(error):
         return short_of(path, reason)
-    return UserError(f"cannot use {path}: {reason}; choose another folder.", setting="log.dirs")
+    at = error.filename or path
+    return UserError(f"cannot use {at}: {reason}; choose another folder.", setting="log.dirs")
 
 
 def short_of(path: str, reason: str | None) -> UserError:
