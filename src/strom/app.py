@@ -33,6 +33,7 @@ from strom.server.loop_watchdog import LoopWatchdog
 from strom.server.management.app import make_server
 from strom.server.node_metrics import NodeParts, make_metrics_server, make_node_metrics
 from strom.server.process_limits import (
+    METRICS_CONNECTIONS,
     SPARE_DESCRIPTORS,
     make_connection_slots,
     raise_open_file_limit,
@@ -93,7 +94,8 @@ class Node:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline, after which the node must be restarted."""
-        self._files = files or DiskFiles(SPARE_DESCRIPTORS, connections=settings.max_connections)
+        connections = settings.max_connections + METRICS_CONNECTIONS
+        self._files = files or DiskFiles(SPARE_DESCRIPTORS, connections=connections)
         self._slots = make_connection_slots(settings, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None

@@ -1,7 +1,10 @@
 """Connections leave the log its descriptors."""
 
+import asyncio
+
 import pytest
 
+from strom.app import Node
 from strom.model.broker_settings import BrokerSettings
 from strom.server.process_limits import (
     FEWEST_CONNECTIONS,
@@ -11,6 +14,7 @@ from strom.server.process_limits import (
     ConnectionSlots,
     make_connection_slots,
 )
+from strom.storage.files import ENOUGH_OPEN_FILES
 
 resource = pytest.importorskip("resource")
 
@@ -29,6 +33,18 @@ def test_the_limit_follows_from_the_files_that_the_process_may_open(
 ):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (open_files, open_files))
     assert make_connection_slots(BrokerSettings(), segment_files).limit == expected
+
+
+@pytest.mark.parametrize(
+    ("open_files", "expected"),
+    [(20_000, 12_000), (16_000, 16_000 - ENOUGH_OPEN_FILES - OTHER_DESCRIPTORS)],
+)
+def test_a_broker_gives_connections_what_its_log_can_do_without(open_files, expected, monkeypatch):
+    async def limit():
+        return Node(BrokerSettings())._slots.limit
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (open_files, open_files))
+    assert asyncio.run(limit()) == expected
 
 
 def test_all_listeners_share_the_slots():
