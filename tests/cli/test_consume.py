@@ -36,7 +36,7 @@ def test_from_the_beginning_as_many_as_asked_for(strom_at_broker, filled_topic):
 
 
 def test_it_stops_when_nothing_comes_for_a_while(strom_at_broker, filled_topic):
-    result = strom_at_broker("consume", filled_topic, "--from-beginning", "--timeout-ms", "500")
+    result = strom_at_broker("consume", filled_topic, "--from-beginning", "--timeout-ms", "5000")
     assert result.exit_code == 0
     assert result.stdout == NUMBERS
 
