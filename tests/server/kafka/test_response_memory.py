@@ -1,6 +1,7 @@
 """A small request may have a huge response: what that may take of the listener's memory."""
 
 import asyncio
+import gc
 import logging
 
 import pytest
@@ -23,6 +24,7 @@ from strom.wire.kafka.messages.k09_offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponsePartitions,
 )
 from strom.wire.kafka.messages.k10_find_coordinator import FindCoordinatorRequest
 from strom.wire.kafka.messages.k19_create_topics import CreatableTopic, CreateTopicsRequest
@@ -84,6 +86,27 @@ def test_a_response_larger_than_what_is_free_costs_its_client_the_connection(cap
         "exceeds what is free for responses (a quarter of queued.max.request.bytes" in caplog.text
     )
     assert "Traceback" not in caplog.text
+
+
+def test_what_a_refused_response_has_made_is_not_left_to_the_garbage_collector():
+    """It takes few objects and much memory, so the collector would not look for it."""
+
+    async def test():
+        async with running_node(max_bytes_in_flight=16 * MIB) as node:
+            caller = await with_large_offset(node)
+            gc.collect()
+            gc.disable()
+            try:
+                await caller.send(offset_fetch(5 * MIB // METADATA_BYTES), 8)
+                assert await caller.is_closed()
+                await asyncio.sleep(0.01)
+                kind = OffsetFetchResponsePartitions
+                left = [one for one in gc.get_objects() if type(one) is kind]
+            finally:
+                gc.enable()
+            assert left == []
+
+    run(test())
 
 
 def test_small_responses_need_nothing_of_an_exhausted_pool():

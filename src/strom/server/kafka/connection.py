@@ -260,7 +260,9 @@ class KafkaConnection:
                     raise ProtocolError("a request was cancelled")
                 if (error := response.result.exception()) is not None:
                     if isinstance(error, ProtocolError):
-                        raise error
+                        # Not the same error: with this frame in its traceback, it would keep itself
+                        # and all that its request has made, until a full garbage collection.
+                        raise ProtocolError(str(error))
                     raise ProtocolError("a request failed, as logged above")
                 out += response.convert(response.result.result())
             else:
