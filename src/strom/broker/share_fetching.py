@@ -69,6 +69,7 @@ class ShareFetch:
 
     def _begin(self, partitions: list[TopicIdPartition]) -> Steps[None]:
         for partition in partitions:
+            yield None
             with suppress(ApiError, DirectoryOffline):
                 shared = self.find(partition)
                 if shared.must_search:

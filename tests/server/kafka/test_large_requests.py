@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from strom.broker import markers
+from strom.broker.share_groups import ShareGroups
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.server.kafka.handlers import k28_txn_offset_commit, k47_offset_delete
@@ -517,5 +518,23 @@ def test_the_start_of_share_groups_is_moved_in_slices(world):
             )
             state_log = it.services.shares.state_log
             assert await it.largest_step(lambda: state_log.record_count, request, 0) == 1
+
+    run(test())
+
+
+def test_a_share_fetch_looks_at_few_partitions_in_one_turn(world, monkeypatch):
+    looks = []
+    partition = ShareGroups.partition
+
+    def counting(*arguments):
+        looks.append(None)
+        return partition(*arguments)
+
+    monkeypatch.setattr(ShareGroups, "partition", counting)
+
+    async def test():
+        async with world() as it:
+            await it.open_share_session()
+            assert await it.largest_step(lambda: len(looks), share_fetch(it, epoch=1), 2) <= 2
 
     run(test())
