@@ -14,6 +14,7 @@ from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.settings import KIB
 from strom.model.steps import Steps
 from strom.server.kafka import handlers
+from strom.server.kafka.abandoned_requests import AbandonedRequests
 from strom.server.kafka.api import (
     HANDLERS,
     Context,
@@ -36,6 +37,7 @@ from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k01_fetch import FetchRequest
 from strom.wire.kafka.messages.k08_offset_commit import OffsetCommitRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
+from strom.wire.kafka.messages.k78_share_fetch import ShareFetchRequest
 from strom.wire.kafka.schema import Request, Response
 
 log = logging.getLogger(__name__)
@@ -44,9 +46,11 @@ MAX_SMALL_REQUEST = 4 * 1024 * 1024
 """Only requests that carry records need to be larger."""
 LARGE_REQUEST = 32 * KIB
 """Larger requests are decoded in steps."""
+MAX_LONG = 8
+"""How many requests that take long to decode are handled at a time: each may become tens of megabytes."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
 EARLY = (PRODUCE, OffsetCommitRequest.SCHEMA.api_key)
-FETCH = FetchRequest.SCHEMA.api_key
+FETCHES = (FetchRequest.SCHEMA.api_key, ShareFetchRequest.SCHEMA.api_key)
 _ERROR_NAMES = {code.value: code.name for code in ErrorCode}
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
@@ -60,6 +64,8 @@ class Dispatcher:
         self._services: Services | None = None
         self._listener: KafkaListener | None = None
         self._served = {key: (one, RequestStats()) for key, one in HANDLERS.items()}
+        self._long = asyncio.Semaphore(MAX_LONG)
+        self._abandoned = AbandonedRequests()
         self.invalid_requests = 0
         """The number of requests that closed their connection."""
 
@@ -116,16 +122,15 @@ class Dispatcher:
                     # A produce request or commit needs its bytes to the end; nothing may overtake it.
                     early = header.api_key in EARLY
                     on_handled = None if early else connection.release_frame
-                    later = _decode_and_handle(decoding, found, context, on_handled)
-                    waits = header.api_key == FETCH  # it may wait for long
-                    return self._run(
-                        later, header, stats, began, only_reads=waits, holds_frame=True
-                    )
+                    later = self._decode_and_handle(decoding, found, context, on_handled)
+                    return self._run(later, header, stats, began, connection, holds_frame=True)
                 request = decoded.result
             else:
                 request = decode(found.request, header.api_version, frame, header.body_position)
             try:
-                return self._respond(found.handle(request, context), header, stats, began)
+                return self._respond(
+                    found.handle(request, context), header, stats, began, connection
+                )
             except ProtocolError:
                 raise
             except DirectoryOffline as error:
@@ -139,7 +144,12 @@ class Dispatcher:
             raise
 
     def _respond(
-        self, outcome: Outcome, header: RequestHeader, stats: RequestStats, began: float
+        self,
+        outcome: Outcome,
+        header: RequestHeader,
+        stats: RequestStats,
+        began: float,
+        connection: KafkaConnection,
     ) -> Parts | PendingResponse[Parts] | None:
         if isinstance(outcome, Response):
             return _encode(outcome, header, stats, began)
@@ -155,7 +165,7 @@ class Dispatcher:
                 return _encode(paused.result, header, stats, began)
             assert self._services is not None  # noqa: S101 - see serve()
             rest = self._services.long_work.finish(steps, paused)
-            return self._run(rest, header, stats, began, only_reads=True)
+            return self._run(rest, header, stats, began, connection, only_reads=True)
         if isinstance(outcome, PendingResponse):
             result, response = outcome.result, outcome.convert
             if result.done():
@@ -169,10 +179,11 @@ class Dispatcher:
                 outcome, lambda response: _encode(response, header, stats, began)
             )
         if isinstance(outcome, ReadOnly):
-            return self._run(outcome.work, header, stats, began, only_reads=True)
+            return self._run(outcome.work, header, stats, began, connection, only_reads=True)
         assert isinstance(outcome, Coroutine)  # noqa: S101 - nothing else is left
         # A produce request or commit that runs as a task has not appended all its records yet.
-        return self._run(outcome, header, stats, began, holds_frame=header.api_key in EARLY)
+        holds_frame = header.api_key in EARLY
+        return self._run(outcome, header, stats, began, connection, holds_frame=holds_frame)
 
     def _run(
         self,
@@ -180,6 +191,7 @@ class Dispatcher:
         header: RequestHeader,
         stats: RequestStats,
         began: float,
+        connection: KafkaConnection,
         *,
         only_reads: bool = False,
         holds_frame: bool = False,
@@ -189,7 +201,15 @@ class Dispatcher:
         assert self._listener is not None  # noqa: S101 - see serve()
         long_work, memory = self._services.long_work, self._services.memory
 
+        host, on_close = connection.reservation.host, connection.on_close
+
         async def work() -> Parts:
+            if not only_reads:
+                try:
+                    await self._abandoned.wait(host, on_close)
+                except asyncio.CancelledError:
+                    outcome.close()  # it has not begun
+                    raise
             response = await outcome
             if response is None:
                 stats.seconds.observe(perf_counter() - began)
@@ -210,7 +230,51 @@ class Dispatcher:
 
         task = self._listener.run(work())
         task.add_done_callback(self._report_failure)
+        if not only_reads:
+            self._abandoned.watch(task, host, on_close)
         return PendingResponse(task, _as_is, only_reads, holds_frame)
+
+    async def _decode_and_handle(
+        self,
+        decoding: Steps[Request],
+        found: Handler,
+        context: Context,
+        on_handled: Callable[[], None] | None,
+    ) -> Response | None:
+        """Handle a request that takes long to decode; `on_handled` when its bytes are not needed.
+
+        Few are in memory at a time. It is cancelled if its client disconnects, unless it may be amid a
+        change.
+        """
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - called by `_run`
+        context.on_close.add(decoding, task.cancel)
+        del task  # a cancelled task keeps its traceback, which would refer to it
+        try:
+            async with self._long:
+                request = await context.long_work.finish(decoding, None)
+                outcome = found.handle(request, context)
+                del request
+                if on_handled is not None:
+                    context.services.loop.call_soon(on_handled)  # after the first slice of the work
+                if outcome is None or isinstance(outcome, Response):
+                    return outcome
+                if isinstance(outcome, Generator):
+                    return await context.long_work.run(outcome)
+                if isinstance(outcome, Coroutine):
+                    context.on_close.remove(decoding)
+                    if found.request.SCHEMA.api_key not in FETCHES:
+                        return await outcome
+            # What waits for records, other members of a group or the disk leaves the place to others.
+            if isinstance(outcome, PendingResponse):
+                response: Response | None = outcome.convert(await outcome.result)
+            elif isinstance(outcome, ReadOnly):
+                response = await outcome.work
+            else:
+                response = await outcome
+            return response
+        finally:
+            context.on_close.remove(decoding)
 
     def requests(self) -> Iterator[RequestReading]:
         """For metrics: the requests that were responded to, by api key."""
@@ -240,31 +304,6 @@ class Dispatcher:
             self.invalid_requests += 1
         else:
             log.error("A request failed", exc_info=error)
-
-
-async def _decode_and_handle(
-    decoding: Steps[Request],
-    found: Handler,
-    context: Context,
-    on_handled: Callable[[], None] | None,
-) -> Response | None:
-    """Handle a request that takes long to decode; `on_handled` when its bytes are not needed any more."""
-    request = await context.long_work.finish(decoding, None)
-    outcome = found.handle(request, context)
-    if on_handled is not None:
-        context.services.loop.call_soon(on_handled)  # after the first slice of the work
-    if outcome is None or isinstance(outcome, Response):
-        return outcome
-    response: Response | None
-    if isinstance(outcome, PendingResponse):
-        response = outcome.convert(await outcome.result)
-    elif isinstance(outcome, Generator):
-        response = await context.long_work.run(outcome)
-    elif isinstance(outcome, ReadOnly):
-        response = await outcome.work
-    else:
-        response = await outcome
-    return response
 
 
 def _as_is(parts: Parts) -> Parts:
