@@ -30,6 +30,12 @@ class MemoryPool:
         """The number of bytes that can still be taken."""
         return max(0, self.capacity - self.in_use)
 
+    def free_for(self, host: str, size: int) -> int:
+        """How many bytes an address can still take for what has `size` already, those included."""
+        others = self._held.get(host, 0) - size
+        most = self._share - others if others > 0 else self.capacity
+        return max(0, min(self.free + size, most))
+
     @property
     def is_wanted(self) -> bool:
         return bool(self._waiting)

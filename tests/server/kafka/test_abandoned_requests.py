@@ -139,7 +139,7 @@ def test_only_few_requests_that_take_long_to_decode_are_handled_at_a_time(tiny_s
 
 
 def test_a_long_request_that_only_reads_ends_with_its_client(tiny_slices, monkeypatch, served):
-    handled = []
+    handled: list[None] = []
     partition = k02_list_offsets._partition
 
     def counting(*arguments):

@@ -523,7 +523,7 @@ def test_the_start_of_share_groups_is_moved_in_slices(world):
 
 
 def test_a_share_fetch_looks_at_few_partitions_in_one_turn(world, monkeypatch):
-    looks = []
+    looks: list[None] = []
     partition = ShareGroups.partition
 
     def counting(*arguments):

@@ -112,7 +112,7 @@ def test_what_a_refused_response_has_made_is_not_left_to_the_garbage_collector()
 def test_small_responses_need_nothing_of_an_exhausted_pool():
     pool = MemoryPool(4 * MIB)
     pool.force_take(4 * MIB, "somebody")
-    encoded = EncodedResponse(pool)
+    encoded = EncodedResponse(pool, "a")
     assert encoded.on_growth(0) == encoded.on_growth(SMALL_RESPONSE) == SMALL_RESPONSE
     assert pool.in_use == 4 * MIB
 
@@ -122,7 +122,7 @@ def test_what_a_large_response_reserves_is_given_back_when_its_task_ends():
         pool = MemoryPool(4 * MIB)
 
         async def encode() -> None:
-            encoded, size = EncodedResponse(pool), 0
+            encoded, size = EncodedResponse(pool, "a"), 0
             while True:
                 size = encoded.on_growth(size) + 1
                 assert pool.in_use in (0, size - 1)
@@ -133,6 +133,27 @@ def test_what_a_large_response_reserves_is_given_back_when_its_task_ends():
             await asyncio.create_task(encode())
         await asyncio.sleep(0)
         assert not pool.in_use
+
+    run(test())
+
+
+def test_unread_responses_of_one_address_leave_memory_for_large_ones_of_another():
+    async def test():
+        pool = MemoryPool(16 * MIB)
+        pool.force_take(10 * MIB, "a")
+
+        async def largest(host: str) -> int:
+            encoded, size = EncodedResponse(pool, host), 0
+            try:
+                while True:
+                    size = encoded.on_growth(size) + 1
+            except ResponseExceedsMemory:
+                return size - 1
+
+        assert await asyncio.create_task(largest("a")) == 2 * MIB
+        pool.force_take(2 * MIB, "a")
+        assert await asyncio.create_task(largest("a")) == SMALL_RESPONSE  # has no reservation
+        assert await asyncio.create_task(largest("b")) == 4 * MIB
 
     run(test())
 

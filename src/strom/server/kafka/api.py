@@ -82,9 +82,9 @@ class CloseCallbacks:
     """What is called when the client has disconnected, each by a name that its owner chooses."""
 
     def __init__(self) -> None:
-        self._callbacks: dict[object, Callable[[], None]] | None = {}
+        self._callbacks: dict[object, Callable[[], object]] | None = {}
 
-    def add(self, name: object, callback: Callable[[], None]) -> None:
+    def add(self, name: object, callback: Callable[[], object]) -> None:
         """Call it then, or now if the client disconnected while its request was decoded."""
         if self._callbacks is None:
             callback()

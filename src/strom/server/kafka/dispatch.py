@@ -214,7 +214,7 @@ class Dispatcher:
             if response is None:
                 stats.seconds.observe(perf_counter() - began)
                 return []
-            encoded = EncodedResponse(memory)
+            encoded = EncodedResponse(memory, host)
             try:
                 parts = await long_work.run(
                     encode_steps(response, header.api_version, encoded.on_growth)

@@ -12,8 +12,8 @@ from strom.server.memory import MemoryPool
 
 SMALL_RESPONSE = MIB
 """Smaller responses are encoded without a reservation; larger ones reserve as much at a time."""
-UNSENT = ""
-"""In the place of an address: its share of the pool is enforced once the bytes are sent."""
+ANY_ADDRESS = ""
+"""For records that are read: clients of all addresses may fetch as long as there is memory."""
 
 
 class UnreservedResponse:
@@ -33,8 +33,9 @@ class UnreservedResponse:
 class ReservedResponse:
     """What the response of the current task takes of the pool, until it is sent or given up."""
 
-    def __init__(self, pool: MemoryPool) -> None:
+    def __init__(self, pool: MemoryPool, host: str = ANY_ADDRESS) -> None:
         self._pool = pool
+        self._host = host
         self._size = 0
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a response is read in slices by a task
@@ -49,11 +50,11 @@ class ReservedResponse:
         """Reserve bytes that were read."""
         if size:
             self._size += size
-            self._pool.force_take(size, UNSENT)
+            self._pool.force_take(size, self._host)
 
     def _give_back(self, _: object) -> None:
         if self._size:
-            self._pool.give(self._size, UNSENT)
+            self._pool.give(self._size, self._host)
             self._size = 0
 
 
@@ -64,11 +65,13 @@ class ResponseExceedsMemory(ProtocolError):
 class EncodedResponse:
     """Reserves memory for what the current task encodes: a small request may have a huge response.
 
-    For example if it names the same large group thousands of times.
+    For example if it names the same large group thousands of times. Clients of one address that do not
+    read such responses leave memory for those of the others.
     """
 
-    def __init__(self, pool: MemoryPool) -> None:
+    def __init__(self, pool: MemoryPool, host: str) -> None:
         self._pool = pool
+        self._host = host
         self._reserved: ReservedResponse | None = None
         self._size = 0
 
@@ -77,8 +80,8 @@ class EncodedResponse:
         if size <= SMALL_RESPONSE:
             return SMALL_RESPONSE
         if self._reserved is None:
-            self._reserved = ReservedResponse(self._pool)
-        free = self._reserved.free
+            self._reserved = ReservedResponse(self._pool, self._host)
+        free = self._pool.free_for(self._host, self._size)
         if size > free:
             raise ResponseExceedsMemory(
                 f"response of at least {size} bytes exceeds what is free for responses "
