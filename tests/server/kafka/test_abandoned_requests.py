@@ -40,6 +40,13 @@ def create_many(prefix):
     return CreateTopicsRequest(timeout_ms=1000, validate_only=True, topics=topics)
 
 
+def large_request(name):
+    """A request to create a topic that is large because it repeats a setting."""
+    request = create_request(name, retention_ms="100000")
+    request.topics[0].configs *= 99
+    return request
+
+
 @pytest.fixture
 def tiny_slices(monkeypatch):
     monkeypatch.setattr(slicing, "SLICE_SECONDS", 0)
@@ -71,27 +78,29 @@ def test_an_address_with_many_abandoned_requests_has_to_wait_with_further_ones(m
     async def test():
         held_up = HeldUp(monkeypatch)
         async with running_node() as node:
-            callers = [await node.caller() for _ in range(6)]
+            callers = [await node.caller() for _ in range(8)]
             tasks = served[0].listener._tasks
             for at, caller in enumerate(callers[:2]):
-                await caller.send(create_request(f"abandoned-{at}"), 5)
+                await caller.send(large_request(f"abandoned-{at}"), 5)
                 await until(lambda at=at: len(held_up.begun) == at + 1)
                 caller.leave()
-            await until(lambda: len(served[0].listener.connections) == 4)
-            gone, *waiting, other = callers[2:]
-            await gone.send(create_request("gone"), 5)
+            await until(lambda: len(served[0].listener.connections) == 6)
+            gone, *waiting, small, other = callers[2:]
+            await gone.send(large_request("gone"), 5)
             for at, caller in enumerate(waiting):
-                await caller.send(create_request(f"waiting-{at}"), 5)
-            await until(lambda: len(tasks) == 5)
+                await caller.send(large_request(f"waiting-{at}"), 5)
+            await until(lambda: len(tasks) == 6)
             gone.leave()
-            await until(lambda: len(tasks) == 4)
+            await until(lambda: len(tasks) == 5)
             assert (await other.call(MetadataRequest(topics=None), 9)).brokers
             assert held_up.begun == ["abandoned-0", "abandoned-1"]
+            await small.send(create_request("small"), 5)
+            await until(lambda: held_up.begun[2:] == ["small"])
             held_up.may_go_on.set()
             for caller in waiting:
                 created = await caller.receive(create_request("waiting"), 5)
                 assert created.topics[0].error_code == ErrorCode.NONE
-            assert held_up.begun[2:] == ["waiting-0", "waiting-1"]
+            assert held_up.begun[3:] == ["waiting-0", "waiting-1", "waiting-2"]
             assert "gone" not in [hosted.topic.name for hosted in node.broker.topics()]
 
     run(test())

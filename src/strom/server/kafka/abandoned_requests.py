@@ -1,6 +1,6 @@
 """Requests that go on although their clients have disconnected, because they may be amid a change.
 
-An address may have a few of them. Then its next requests wait: a client that sends requests and
+An address may have a few that are not small. Then its next ones wait: a client that sends requests and
 disconnects, as after a timeout, could otherwise have any number of them in progress.
 """
 

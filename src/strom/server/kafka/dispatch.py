@@ -46,6 +46,8 @@ MAX_SMALL_REQUEST = 4 * 1024 * 1024
 """Only requests that carry records need to be larger."""
 LARGE_REQUEST = 32 * KIB
 """Larger requests are decoded in steps."""
+SMALL_REQUEST = KIB
+"""Smaller ones are no burden without their clients; the end of a transaction may even wait for days."""
 MAX_LONG = 8
 """How many requests that take long to decode are handled at a time: each may become tens of megabytes."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
@@ -123,14 +125,16 @@ class Dispatcher:
                     early = header.api_key in EARLY
                     on_handled = None if early else connection.release_frame
                     later = self._decode_and_handle(decoding, found, context, on_handled)
-                    return self._run(later, header, stats, began, connection, holds_frame=True)
+                    return self._run(
+                        later, header, stats, began, connection, is_large=True, holds_frame=True
+                    )
                 request = decoded.result
             else:
                 request = decode(found.request, header.api_version, frame, header.body_position)
             try:
-                return self._respond(
-                    found.handle(request, context), header, stats, began, connection
-                )
+                is_large = len(frame) > SMALL_REQUEST
+                outcome = found.handle(request, context)
+                return self._respond(outcome, header, stats, began, connection, is_large=is_large)
             except ProtocolError:
                 raise
             except DirectoryOffline as error:
@@ -150,6 +154,8 @@ class Dispatcher:
         stats: RequestStats,
         began: float,
         connection: KafkaConnection,
+        *,
+        is_large: bool,
     ) -> Parts | PendingResponse[Parts] | None:
         if isinstance(outcome, Response):
             return _encode(outcome, header, stats, began)
@@ -183,7 +189,9 @@ class Dispatcher:
         assert isinstance(outcome, Coroutine)  # noqa: S101 - nothing else is left
         # A produce request or commit that runs as a task has not appended all its records yet.
         holds_frame = header.api_key in EARLY
-        return self._run(outcome, header, stats, began, connection, holds_frame=holds_frame)
+        return self._run(
+            outcome, header, stats, began, connection, is_large=is_large, holds_frame=holds_frame
+        )
 
     def _run(
         self,
@@ -194,6 +202,7 @@ class Dispatcher:
         connection: KafkaConnection,
         *,
         only_reads: bool = False,
+        is_large: bool = False,
         holds_frame: bool = False,
     ) -> PendingResponse[Parts]:
         """Run a request as a task, and encode its response in slices."""
@@ -204,7 +213,7 @@ class Dispatcher:
         host, on_close = connection.reservation.host, connection.on_close
 
         async def work() -> Parts:
-            if not only_reads:
+            if is_large:
                 try:
                     await self._abandoned.wait(host, on_close)
                 except asyncio.CancelledError:
@@ -230,7 +239,7 @@ class Dispatcher:
 
         task = self._listener.run(work())
         task.add_done_callback(self._report_failure)
-        if not only_reads:
+        if is_large:
             self._abandoned.watch(task, host, on_close)
         return PendingResponse(task, _as_is, only_reads, holds_frame)
 
