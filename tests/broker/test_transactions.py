@@ -312,6 +312,36 @@ def test_the_outcome_reaches_a_partition_that_was_offline_meanwhile(commit, monk
     run(test())
 
 
+def test_records_that_were_aborted_while_their_partition_was_offline_are_never_committed():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as world:
+            await world.init()
+            await world.produce(b"aborted", topic="other")
+            guard = world.partition("other").log._guard
+            guard.quarantined = "one of its files is missing"
+            await world.ended(commit=False)
+            with pytest.raises(ApiError) as refused:
+                world.append(b"next", topic="other")
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            add = AddPartitions(
+                transactional_id=NAME,
+                producer_id=world.id,
+                epoch=world.epoch,
+                partitions=frozenset({world.partition("other").log.partition}),
+            )
+            assert (await world.transactions.submit(add)).code is ErrorCode.KAFKA_STORAGE_ERROR
+            await world.produce(b"next")
+            await world.ended(commit=True)
+            guard.quarantined = None  # for the clean stop; the file is back at the next start
+        async with coordinating(files) as world:
+            log = world.partition("other").log
+            await _until(lambda: not log.has_open_transactions)
+            assert log.reader.aborted_between(0, log.end_offset)
+
+    run(test())
+
+
 def test_a_commit_no_longer_waits_for_a_partition_that_was_deleted(monkeypatch):
     monkeypatch.setattr(markers, "RETRY_S", 0.01)
 
