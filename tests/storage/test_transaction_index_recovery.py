@@ -175,6 +175,29 @@ def test_an_outcome_that_only_the_lost_index_has_takes_the_partition_offline():
     assert "committed or aborted is unknown" in str(world.log.quarantined)
 
 
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_the_end_of_a_file_that_is_lost_with_its_index_commits_nothing(is_damaged):
+    world = filled()
+    expected = committed(world)
+    stop(world, "clean")
+    *closed, _ = paths(world, ".log")
+    for path in closed:
+        for position, _ in list(headers(world.files.peek(path))):
+            world = filled()
+            stop(world, "clean")
+            world.files.poke(path, world.files.peek(path)[:position])
+            index = path.replace(".log", ".txnindex")
+            if is_damaged:
+                world.files.poke(index, b"noise")
+            else:
+                remove(world, index)
+            world.reopen()
+            values: list[bytes | None] = []
+            with contextlib.suppress(ApiError):
+                values = committed(world)
+            assert world.log.quarantined or not set(values) - set(expected)
+
+
 def test_a_repair_never_commits_what_only_the_lost_index_has_as_aborted():
     world = World(segment_bytes=100_000)
     transact(world, 1, 1)
