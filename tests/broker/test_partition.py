@@ -62,6 +62,19 @@ def test_a_request_that_fails_does_not_keep_others_from_their_responses(caplog):
     run(test())
 
 
+def test_a_write_to_a_deleted_partition_is_refused():
+    async def test():
+        async with opened() as world:
+            partition = await new_partition(world)
+            await world.broker.delete_topic("t")
+            with pytest.raises(ApiError) as refused:
+                world.append(partition, b"late")
+            assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert world.broker.directory.offline is None
+
+    run(test())
+
+
 def test_a_wait_for_the_disk_can_be_cancelled(caplog):
     async def test():
         async with opened() as world:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -357,6 +358,30 @@ def test_records_that_the_log_has_lost_are_passed_over():
             it.source.delete_before(3)
             assert it.acquired(OTHER) == [Acquired(3, 3, 1)]
             assert await it.acknowledge(0, 1, ACCEPT) is ErrorCode.NONE
+
+    run(test())
+
+
+def test_a_log_that_begins_within_an_empty_batch_is_read():
+    async def test():
+        async with sharing() as it:
+            log, now_ms = it.source.log, it.world.clock.now_ms()
+            log.change_settings(
+                replace(log.settings, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0)
+            )
+            records = [WireRecord(at, now_ms, b"k", b"old") for at in range(5)]
+            await _append(
+                it, build_batch(records, producer_id=7, producer_epoch=0, base_sequence=0)
+            )
+            await _append(it, build_batch([WireRecord(0, now_ms, b"k", b"new")]))
+            log.roll_if_larger(0, now_ms)
+            await _append(it, build_batch([WireRecord(0, now_ms, b"other", b"last")]))
+            compaction = log.plan_compaction(now_ms)
+            compaction.run()
+            log.apply_compaction(compaction)
+            assert [one.record_count for one in log.reader.headers_from(0)] == [0, 1]
+            log.delete_before(2)
+            assert await drain(it) == [b"new", b"last"]
 
     run(test())
 

@@ -280,6 +280,34 @@ def test_a_marker_that_finds_the_disk_full_is_written_later(monkeypatch):
     run(test())
 
 
+def test_a_topic_is_deleted_while_the_abort_of_an_unknown_transaction_in_it_is_retried(
+    monkeypatch, caplog
+):
+    monkeypatch.setattr(markers, "RETRY_S", 0.01)
+
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as world:
+            await world.init()
+            appended = world.append(b"unknown", topic="other", admitted=False)
+            assert await safe(world.partition("other"), appended) is OK
+        async with opened(files, offsets_topic_num_partitions="1") as world:
+            groups = Groups(world.broker)
+            groups.load()
+            transactions = Transactions(world.broker, groups)
+            files.fail(1, errno.ENOSPC, sticky=True, only="append")
+            transactions.load()
+            files.heal()
+            assert "will be retried" in caplog.text
+            caplog.clear()
+            await world.broker.delete_topic("other")
+            await asyncio.sleep(0.05)
+            assert world.failures == []
+            assert "will be retried" not in caplog.text
+
+    run(test())
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_the_outcome_reaches_a_partition_that_was_offline_meanwhile(commit, monkeypatch):
     monkeypatch.setattr(markers, "RETRY_S", 0.01)
@@ -308,6 +336,36 @@ def test_the_outcome_reaches_a_partition_that_was_offline_meanwhile(commit, monk
                 await _until(lambda log=log: not log.has_open_transactions)
                 aborted = log.reader.aborted_between(0, log.end_offset)
                 assert bool(aborted) is not commit
+
+    run(test())
+
+
+def test_records_that_were_aborted_while_their_partition_was_offline_are_never_committed():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as world:
+            await world.init()
+            await world.produce(b"aborted", topic="other")
+            guard = world.partition("other").log._guard
+            guard.quarantined = "one of its files is missing"
+            await world.ended(commit=False)
+            with pytest.raises(ApiError) as refused:
+                world.append(b"next", topic="other")
+            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            add = AddPartitions(
+                transactional_id=NAME,
+                producer_id=world.id,
+                epoch=world.epoch,
+                partitions=frozenset({world.partition("other").log.partition}),
+            )
+            assert (await world.transactions.submit(add)).code is ErrorCode.KAFKA_STORAGE_ERROR
+            await world.produce(b"next")
+            await world.ended(commit=True)
+            guard.quarantined = None  # for the clean stop; the file is back at the next start
+        async with coordinating(files) as world:
+            log = world.partition("other").log
+            await _until(lambda: not log.has_open_transactions)
+            assert log.reader.aborted_between(0, log.end_offset)
 
     run(test())
 

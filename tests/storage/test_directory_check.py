@@ -424,6 +424,27 @@ def test_a_transaction_that_is_open_and_began_in_damage_is_not_committed():
     assert committed(world) == set()
 
 
+def test_a_partition_that_cannot_be_repaired_keeps_no_other_from_it():
+    world = World(segment_bytes=100_000)
+    for producer in (1, 2):
+        ids: Any = {"producer_id": producer, "producer_epoch": 0}
+        world.append(batch(b"open", base_sequence=0, transactional=True, **ids))
+    world.fill(2)
+    stopped(world, clean=False)
+    flip(world, logs(world)[0], 2)  # one of both may have ended there, and it is not known which
+    other = World(files=world.files, partition=TopicPartition("other", 0))
+    other.fill(2)
+    stopped(other)
+    flip(other, logs(other)[0], 0)
+    with open_for_check(world.files, PATH, repair=True) as directory:
+        damaged = [one for one in directory.partitions(lambda _: None) if one.findings]
+        assert [one.name for one in damaged] == ["clicks-0", "other-0"]
+        assert [one.name for one in directory.salvage(damaged, "then")] == ["other-0"]
+        problem = directory.problems[-1]
+    assert problem.startswith("clicks-0 was not repaired: ")
+    assert problem.endswith("Restore it from a backup")
+
+
 def compacted(partition: TopicPartition) -> World:
     world = World(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, partition=partition)
     for at in range(40):

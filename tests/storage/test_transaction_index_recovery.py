@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from strom.model.errors import ApiError, DirectoryOffline, UserError
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, UserError
 from strom.storage.directory_check import open_for_check
 from strom.storage.partition_metadata import FILE_NAME, decode_metadata, encode_metadata
 from strom.wire.kafka.batch import headers
@@ -67,7 +67,15 @@ def committed(world: World, max_bytes: int = 10_000) -> list[bytes | None]:
     values: list[bytes | None] = []
     offset = world.log.start_offset
     while offset < world.log.last_stable_offset:
-        chunk = world.log.reader.read(offset, max_bytes, committed_only=True)
+        try:
+            chunk = world.log.reader.read(offset, max_bytes, committed_only=True)
+        except ApiError as error:
+            if error.code is not ErrorCode.CORRUPT_MESSAGE:
+                raise
+            offset += 1  # as a consumer that skips what is damaged
+            continue
+        if not chunk.data:
+            break  # what followed is missing
         waiting = sorted(chunk.aborted, key=lambda one: one.first_offset)
         skipped: set[int] = set()
         for position, header in headers(chunk.data):
@@ -79,6 +87,12 @@ def committed(world: World, max_bytes: int = 10_000) -> list[bytes | None]:
                 values += [each.value for each in read_records(chunk.data, position, header)]
             offset = header.next_offset
     return values
+
+
+def repair(world: World) -> None:
+    with open_for_check(world.files, PATH, repair=True) as directory:
+        damaged = [one for one in directory.partitions(lambda _: None) if one.findings]
+        list(directory.salvage(damaged, "then"))
 
 
 def findings(world: World) -> list[tuple[str, str]]:
@@ -161,6 +175,29 @@ def test_an_outcome_that_only_the_lost_index_has_takes_the_partition_offline():
     assert "committed or aborted is unknown" in str(world.log.quarantined)
 
 
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_the_end_of_a_file_that_is_lost_with_its_index_commits_nothing(is_damaged):
+    world = filled()
+    expected = committed(world)
+    stop(world, "clean")
+    *closed, _ = paths(world, ".log")
+    for path in closed:
+        for position, _ in list(headers(world.files.peek(path))):
+            world = filled()
+            stop(world, "clean")
+            world.files.poke(path, world.files.peek(path)[:position])
+            index = path.replace(".log", ".txnindex")
+            if is_damaged:
+                world.files.poke(index, b"noise")
+            else:
+                remove(world, index)
+            world.reopen()
+            values: list[bytes | None] = []
+            with contextlib.suppress(ApiError):
+                values = committed(world)
+            assert world.log.quarantined or not set(values) - set(expected)
+
+
 def test_a_repair_never_commits_what_only_the_lost_index_has_as_aborted():
     world = World(segment_bytes=100_000)
     transact(world, 1, 1)
@@ -189,9 +226,7 @@ def test_a_repair_rebuilds_lost_indexes(how):
     for path in list(saved)[2:]:
         world.files.poke(path, b"noise")
     assert [path for kind, path in findings(world) if kind == "index"] == list(saved)
-    with open_for_check(world.files, PATH, repair=True) as directory:
-        damaged = [one for one in directory.partitions(lambda _: None) if one.findings]
-        list(directory.salvage(damaged, "then"))
+    repair(world)
     assert findings(world) == []
     assert {path: world.files.peek(path) for path in saved} == saved
     world.reopen()
@@ -250,6 +285,84 @@ def test_a_lost_index_is_noticed_although_the_line_about_it_is_damaged(byte):
     remove(world, *paths(world, ".txnindex")[:4])
     world.reopen()
     assert committed(world) == expected
+
+
+# Repairs
+
+
+def of_two_epochs(how: str) -> World:
+    """A stopped log whose later segments were written after a restart."""
+    world = filled()
+    stop(world, how)
+    world.reopen()
+    transact(world, 12, 6)
+    stop(world, how)
+    return world
+
+
+def flip(world: World, path: str, position: int) -> None:
+    data = bytearray(world.files.peek(path))
+    data[position] ^= 1
+    world.files.poke(path, data)
+
+
+def lose_file(world: World, path: str) -> None:
+    stem = path.removesuffix(".log")
+    remove(world, *[one for one in world.files.paths(world.folder) if one.startswith(stem)])
+
+
+def check_repaired(world: World) -> None:
+    assert findings(world) == []
+    world.reopen()
+    assert world.log.quarantined is None
+    values = committed(world)
+    assert not any(value and value.startswith(b"ABORT") for value in values)
+
+
+@pytest.mark.parametrize("how", ["clean", "crash"])
+def test_a_repair_of_any_batch_never_commits_what_was_aborted(how):
+    world = of_two_epochs(how)
+    for path in paths(world, ".log"):
+        for position, _ in list(headers(world.files.peek(path))):
+            world = of_two_epochs(how)
+            flip(world, path, position + 60)
+            assert findings(world) == [("damaged", path)]
+            repair(world)
+            check_repaired(world)
+
+
+@pytest.mark.parametrize("how", STOPS)
+def test_a_repair_without_any_file_never_commits_what_was_aborted(how):
+    for path in paths(of_two_epochs(how), ".log"):
+        world = of_two_epochs(how)
+        lose_file(world, path)
+        repair(world)
+        check_repaired(world)
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_an_interrupted_repair_never_commits_what_was_aborted(is_lost):
+    for nth in itertools.count(1, 3):
+        world = of_two_epochs("crash")
+        path = paths(world, ".log")[1]
+        if is_lost:
+            lose_file(world, path)
+        else:
+            flip(world, path, [at for at, _ in headers(world.files.peek(path))][2] + 60)
+        world.files.fail(nth, sticky=True)
+        with contextlib.suppress(OSError, UserError):
+            repair(world)
+        met = world.files.has_failed
+        world.files.crash()
+        world.reopen()
+        values = [] if world.log.quarantined else committed(world)
+        assert not any(value and value.startswith(b"ABORT") for value in values), nth
+        stop(world, "crash")
+        repair(world)
+        check_repaired(world)
+        if not met:
+            break
+    assert nth > 30
 
 
 # Older versions

@@ -95,7 +95,7 @@ class MarkerWriter:
                     self._abort_orphan(partition, producer)
 
     def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
-        if producer not in partition.log.producers():
+        if partition.deleted or producer not in partition.log.producers():
             return  # it has ended meanwhile
         # A bumped epoch, so that the producer's next batch is not taken for a duplicate.
         epoch = min(producer.producer_epoch + 1, LAST_EPOCH)

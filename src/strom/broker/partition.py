@@ -74,6 +74,8 @@ class Partition:
         `at_once=False` raises LongValidation if validating takes long; then append the result of
         `validation_steps` as `validated`.
         """
+        if self.deleted:  # without its folder, a write would be taken for a failure of the disk
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         settings = self.log.settings
         if settings.schema_validation and self._check_schemas is not None and validated is None:
             if not at_once and is_long(read_header(batches)):

@@ -306,7 +306,8 @@ def _offer_batches(
             break  # the next acquisition archives it
         following = header.next_offset
         if following > log.end_offset or header.record_count == 0:
-            log.reader.read(header.base_offset, 1)  # raises if the header is damaged
+            # Raises if the header is damaged. DeleteRecords may have moved the start into the batch.
+            log.reader.read(max(header.base_offset, log.start_offset), 1)
         size = header.size_bytes
         if length + junk + size > max_bytes and (first is not None or not at_least_one):
             break

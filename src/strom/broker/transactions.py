@@ -14,7 +14,7 @@ hold batches of a transaction that the coordinator does not know. They were neve
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from strom.broker.broker import Broker
@@ -94,6 +94,8 @@ class Transactions:
         try:
             if command.transactional_id:
                 self.topic.partition_of(command.transactional_id)
+            if isinstance(command, AddPartitions):
+                self._check_not_damaged(command.partitions)
         except ApiError as error:
             ticket.set_result(TransactionResponse(code=error.code))
             return ticket
@@ -121,6 +123,7 @@ class Transactions:
         if code is ErrorCode.NONE or (is_new and adds):
             self._check_end_is_durable(home, transactional_id)
         if is_new and adds:
+            self._check_not_damaged({partition})
             command = AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -134,6 +137,19 @@ class Transactions:
             code = response.code
         if code is not ErrorCode.NONE:
             raise ApiError(code)
+
+    def _check_not_damaged(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reject partitions that are offline because of damage.
+
+        Such a partition gets no abort markers: the records of an earlier transaction may still be open in
+        it, and would be committed with the ones of this transaction when the partition is back.
+        """
+        for name in partitions:
+            partition = self.markers.find(name)
+            if partition is not None and partition.log.quarantined:
+                raise ApiError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"{name} is offline: {partition.log.quarantined}"
+                )
 
     def _check_end_is_durable(self, home: Partition, transactional_id: str) -> None:
         """Reject a batch until the previous end is durable: after a crash it could join that

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from strom.model.errors import CorruptData, UserError
+from strom.model.errors import CorruptData, StorageError, UserError
 from strom.model.topics import METADATA_TOPIC
 from strom.storage.directory_files import (
     COPIES_FOLDER,
@@ -51,7 +51,7 @@ class DirectoryCheck:
     def __init__(self, files: FileSystem, path: str, holder: str | None) -> None:
         self.holder = holder
         self.problems: list[str] = []
-        """What concerns no single partition, and cannot be repaired."""
+        """What cannot be repaired."""
         self._files = files
         self._path = path
         self._points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
@@ -143,7 +143,7 @@ class DirectoryCheck:
     def salvage(self, damaged: Iterable[PartitionCheck], stamp: str) -> Iterator[Salvaged]:
         """Copy and repair damaged partitions, one after the other; UserError without enough space.
 
-        `stamp` names the folder with the copies.
+        `stamp` names the folder with the copies. What cannot be repaired is in `problems`.
         """
         checks = list(damaged)
         self._remove_incomplete_copies()
@@ -160,7 +160,12 @@ class DirectoryCheck:
         self._copy(checks, copies)
         take_clean_stop(self._files, self._path)  # the next start must check the logs
         for check in checks:
-            yield self._salvage_one(check, f"{copies}/{check.name}")
+            try:
+                salvaged = self._salvage_one(check, f"{copies}/{check.name}")
+            except StorageError as error:  # the others are repaired nevertheless
+                self.problems.append(f"{check.name} was not repaired: {error}")
+            else:
+                yield salvaged
 
     def _remove_incomplete_copies(self) -> None:
         """Remove what killed repairs have left: they had changed nothing yet."""

@@ -79,10 +79,28 @@ def rebuild_aborted(state: LogState, segments: list[LogSegment]) -> None:
             producers, aborted = stored
         else:
             aborted = replay_segment(segment, producers, start)
+            _check_complete(state, segment, producers)
         if segment in segments:
             segment.transactions.replace(aborted)
         if segment is segments[-1]:
             break
+
+
+def _check_complete(state: LogState, segment: LogSegment, producers: ProducerStates) -> None:
+    """CorruptData if the end of a transaction may be in what a closed segment has lost at its end.
+
+    After a clean stop the ends of segments are not checked.
+    """
+    first_open = producers.first_open_offset
+    if segment.active or first_open is None or state.may_have_gaps(segment.base_offset):
+        return
+    end = segment.stored_end()
+    if end < segment.next_offset:
+        raise CorruptData(
+            f"offsets {end} to {segment.next_offset - 1} are missing at the end of "
+            f"{segment.log_path}, within the transaction that began at offset {first_open}: whether "
+            "it was committed or aborted is unknown"
+        )
 
 
 def _stored_end(

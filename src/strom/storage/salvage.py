@@ -4,14 +4,20 @@ Before, all its files are copied. Each later step can be repeated, and a crash a
 is as damaged as before, or less:
 
 1. An empty segment is added at the end, where the log went on: no offset is assigned a second time.
-2. `cleaned-offsets` records that the log may have gaps.
-3. One by one, a damaged file is replaced by one with its whole batches.
-4. `log-start-offset` accepts that files at the start are missing, and the notes of missing files go.
+2. For each damaged file, and each one before missing ones, another is written: its whole batches, and
+   markers of the transactions whose end is lost.
+3. One by one, oldest first, the transaction indexes are adapted to these markers, also those of whole
+   files: a transaction that ends at a new marker does not last until the next one of its producer.
+   Snapshots that say otherwise are removed.
+4. One by one, the new files replace the old ones.
+5. `cleaned-offsets` records that the log may have gaps: from now on missing files are not noticed.
+6. `log-start-offset` accepts that files at the start are missing, and the notes of missing files go.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from strom.model.errors import CorruptData, StorageError
 from strom.storage.batch_walk import walk_batches
@@ -29,7 +35,13 @@ from strom.storage.segment import (
 from strom.storage.snapshots import SnapshotFiles
 from strom.storage.start_offset import prepare_removal
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
-from strom.storage.verification import INDEX, PartitionCheck, SegmentCheck, read_indexed
+from strom.storage.verification import (
+    INDEX,
+    PartitionCheck,
+    SegmentCheck,
+    read_epochs,
+    read_indexed,
+)
 from strom.wire.kafka.batch import BatchHeader, read_header
 from strom.wire.kafka.records import ControlType, Marker, build_marker, read_marker
 
@@ -54,7 +66,8 @@ class Salvaged:
 def needed_bytes(files: FileSystem, check: PartitionCheck) -> int:
     """The space that a repair needs: for the copy, and for each file that is replaced."""
     copied = [files.size(f"{check.folder}/{name}") for name in files.list(check.folder)]
-    replaced = [each.size_bytes for each in check.segments if each.damage]
+    found = {each.path for each in check.findings}
+    replaced = [each.size_bytes for each in check.segments if each.path in found]
     return sum(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES for size in copied + replaced)
 
 
@@ -74,6 +87,11 @@ def copy_folder(files: FileSystem, source: str, target: str) -> None:
     files.sync_directory(target)
 
 
+class _Segment(NamedTuple):
+    check: SegmentCheck
+    losses: list[DamagedRange]
+
+
 class Salvage:
     """One repair of one partition, whose files are copied already and used by no broker."""
 
@@ -81,9 +99,13 @@ class Salvage:
         self._files = files
         self._check = check
         self._folder = check.folder
+        self._epochs = read_epochs(files, check.folder)
+        self._last_epoch = 0
         self._producers = ProducerStates()
         self._ended: list[AbortedTransaction] = []
         """The aborted transactions of the segment that is read."""
+        self._outdated_from: int | None = None
+        """Snapshots after this offset may have transactions as open that the repair has ended."""
         self._snapshots = SnapshotFiles(
             files, check.folder, read_folder(files, check.folder).snapshot_offsets
         )
@@ -91,14 +113,17 @@ class Salvage:
 
     def run(self) -> Salvaged:
         self._continue_after_the_end()
+        segments = [_Segment(each, self._losses(each)) for each in self._check.segments]
+        has_lost_index = any(each.kind == INDEX for each in self._check.findings)
+        if has_lost_index or any(segment.losses for segment in segments):
+            ended = [self._write_salvaged(segment) for segment in segments]
+            for segment, aborted in zip(segments, ended, strict=True):
+                self._save_aborted(segment, aborted)
+            self._remove_outdated_snapshots()
+            for segment in segments:
+                if segment.losses:
+                    self._replace(segment.check)
         self._allow_gaps()
-        lost = {each.path for each in self._check.findings if each.kind == INDEX}
-        damaged = [each for each in self._check.segments if each.damage]
-        for segment in self._check.segments if damaged or lost else ():
-            self._rewrite(segment)
-            index = segment.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
-            if index in lost and not segment.damage:
-                self._save_ended(segment)
         contents = read_folder(self._files, self._folder)
         forget_missing(self._files, self._folder, contents.missing)
         prepare_removal(self._files, self._folder, contents.bases[0])
@@ -121,16 +146,31 @@ class Salvage:
             before = max(cleaned.gaps_before, max(bases) + 1)
             write_cleaned(self._files, self._folder, cleaned._replace(gaps_before=before))
 
-    def _rewrite(self, segment: SegmentCheck) -> None:
-        """Replace a damaged file; of a whole one only the state of its producers is needed."""
+    def _losses(self, check: SegmentCheck) -> list[DamagedRange]:
+        """The damage in a file, and what is missing after it, as damage without bytes."""
+        known = {each.first_offset for each in check.damage}
+        size = check.size_bytes
+        missing = [
+            DamagedRange(size, size, each.first_offset, each.next_offset)
+            for each in self._check.findings
+            if each.path == check.path and each.first_offset not in known
+        ]
+        return check.damage + missing
+
+    def _write_salvaged(self, segment: _Segment) -> list[AbortedTransaction]:
+        """Write what replaces a file; returns the aborted transactions that end in it.
+
+        Of a whole file only these, and the state of its producers, are needed.
+        """
         self._ended = []
-        source = self._files.open(segment.path)
+        path = segment.check.path
+        source = self._files.open(path)
         try:
-            if not segment.damage:
+            if not segment.losses:
                 for _ in self._whole_batches(source, segment):
                     pass
-                return
-            new = self._files.open(segment.path + CLEANED, create=True)
+                return self._ended
+            new = self._files.open(path + CLEANED, create=True)
             try:
                 new.truncate(0)
                 for data in self._whole_batches(source, segment):
@@ -140,36 +180,50 @@ class Salvage:
                 new.close()
         finally:
             source.close()
-        stem = segment.path.removesuffix(LOG_SUFFIX)
+        return self._ended
+
+    def _save_aborted(self, segment: _Segment, aborted: list[AbortedTransaction]) -> None:
+        """Save the transaction index of a file, if another one is saved.
+
+        It may lack what counts as aborted from now on, and must not hold what has no marker any more: a
+        consumer would filter the records of the producer's next transaction. If only this is done when a
+        crash follows, the next repair decides the same.
+        """
+        if segment.losses or self._saved_aborted(segment.check) != aborted:
+            name = segment.check.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
+            index = encode_aborted(aborted)
+            replace_file(self._files, self._folder, name.rpartition("/")[2], index)
+
+    def _remove_outdated_snapshots(self) -> None:
+        """Remove snapshots in which a transaction is open that counts as aborted from now on."""
+        if self._outdated_from is not None:
+            self._snapshots.remove_beyond(self._outdated_from)
+            self._files.sync_directory(self._folder)
+
+    def _replace(self, check: SegmentCheck) -> None:
+        stem = check.path.removesuffix(LOG_SUFFIX)
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):  # they hold positions
             if self._files.exists(stem + suffix):
                 self._files.remove(stem + suffix)
-        # It may lack what counts as aborted from now on, and must not hold what has no marker any more:
-        # a consumer would filter the records of the producer's next transaction. If only this is done
-        # when a crash follows, the next repair decides the same.
-        self._save_ended(segment)
-        self._files.rename(segment.path + CLEANED, segment.path)
+        self._files.rename(check.path + CLEANED, check.path)
         self._files.sync_directory(self._folder)
 
-    def _save_ended(self, segment: SegmentCheck) -> None:
-        name = segment.path.removesuffix(LOG_SUFFIX) + TRANSACTION_INDEX_SUFFIX
-        index = encode_aborted(self._ended)
-        replace_file(self._files, self._folder, name.rpartition("/")[2], index)
+    def _whole_batches(self, source: File, segment: _Segment) -> Iterator[memoryview | bytearray]:
+        position, size = 0, segment.check.size_bytes
+        for loss in segment.losses:
+            yield from self._batches_between(source, segment, position, loss.position)
+            yield from self._markers(segment.check, loss)
+            position = loss.end
+        yield from self._batches_between(source, segment, position, size)
 
-    def _whole_batches(
-        self, source: File, segment: SegmentCheck
-    ) -> Iterator[memoryview | bytearray]:
-        position, epoch = 0, 0
-        ends = DamagedRange(segment.size_bytes, segment.size_bytes, -1, -1)
-        for damage in [*segment.damage, ends]:
-            for _, header, data in walk_batches(source, position, damage.position):
-                epoch = header.leader_epoch
-                self._result.batches += bool(segment.damage)
-                self._update(header, data)
-                yield data
-            if damage is not ends:
-                yield from self._markers(segment, damage, epoch)
-            position = damage.end
+    def _batches_between(
+        self, source: File, segment: _Segment, position: int, end: int
+    ) -> Iterator[memoryview]:
+        for _, header, data in walk_batches(source, position, end):
+            self._last_epoch = header.leader_epoch
+            self._result.batches += bool(segment.losses)
+            self._update(header, data)
+            yield data
 
     def _update(self, header: BatchHeader, data: memoryview) -> None:
         marker = None
@@ -191,9 +245,7 @@ class Salvage:
 
     # Transactions
 
-    def _markers(
-        self, segment: SegmentCheck, damage: DamagedRange, epoch: int
-    ) -> Iterator[bytearray]:
+    def _markers(self, segment: SegmentCheck, damage: DamagedRange) -> Iterator[bytearray]:
         """In the place of damage, the ends of the transactions that may have ended there."""
         offset = damage.first_offset
         for producer in list(self._producers.producers()):
@@ -212,11 +264,16 @@ class Salvage:
                 producer_epoch=producer.producer_epoch,
                 timestamp=producer.last_timestamp,
                 base_offset=offset,
-                leader_epoch=epoch,
+                leader_epoch=self._epoch_at(offset),
             )
             offset += 1
             self._complete(read_header(marker), end)
             yield marker
+
+    def _epoch_at(self, offset: int) -> int:
+        """The leader epoch of an offset, else that of the batch before."""
+        known = -1 if self._epochs is None else self._epochs.epoch_at(offset)
+        return self._last_epoch if known < 0 else known
 
     def _end_of(
         self, producer: ProducerInfo, segment: SegmentCheck, damage: DamagedRange
@@ -230,7 +287,11 @@ class Salvage:
         first = producer.transaction_first_offset
         if first is None:
             return None
-        aborted, producers = self._saved_aborted(segment), self._saved_producers(segment)
+        end = segment.end_offset if segment.following is None else segment.following
+        is_missing_file = damage.position == damage.end == segment.size_bytes
+        if is_missing_file:
+            end = max(end, damage.next_offset)
+        aborted, producers = self._saved_aborted(segment), self._saved_producers(end)
         for each in aborted or ():
             is_same = each.producer_id == producer.producer_id
             if is_same and each.first_offset <= first <= each.last_offset:
@@ -240,14 +301,16 @@ class Salvage:
             is_same = each_open.producer_id == producer.producer_id
             if is_same and began is not None and began <= first:
                 return None
-        if aborted is not None and producers is not None:
+        # A missing file had an index of its own.
+        if aborted is not None and producers is not None and not is_missing_file:
             return ControlType.COMMIT
         self._result.aborted.append(first)
+        if self._outdated_from is None:
+            self._outdated_from = end
         return ControlType.ABORT
 
-    def _saved_producers(self, segment: SegmentCheck) -> ProducerStates | None:
+    def _saved_producers(self, end: int) -> ProducerStates | None:
         """The producers at the end of a segment, None if they, or the index beside them, may be lost."""
-        end = segment.end_offset if segment.following is None else segment.following
         found = self._snapshots.newest(end)
         is_durable = end <= self._check.point.flushed_offset
         return found[0] if found is not None and found[1] == end and is_durable else None
