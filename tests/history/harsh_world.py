@@ -22,10 +22,10 @@ def lose_answers() -> None:
     due = every(10)
 
     @around(Dispatcher, "_respond")
-    def respond(original, self, outcome, header, *rest):
+    def respond(original, self, outcome, header, *rest, **options):
         if header.api_key == PRODUCE and due():
             raise ProtocolError("the connection breaks here")
-        return original(self, outcome, header, *rest)
+        return original(self, outcome, header, *rest, **options)
 
 
 def lose_unsynced() -> None:
