@@ -19,6 +19,7 @@ from strom.wire.kafka.messages import (
     k26_end_txn,
     k76_share_group_heartbeat,
     k78_share_fetch,
+    k79_share_acknowledge,
 )
 from strom.wire.kafka.messages import (
     k28_txn_offset_commit as k28,
@@ -129,6 +130,21 @@ def share_fetch(world, *, epoch, wait_ms=0):
         max_records=1000,
         batch_size=1000,
         topics=[k78_share_fetch.FetchTopic(topic_id=world.topic_id, partitions=partitions)],
+    )
+
+
+def acknowledge_in_first(world, batches, *, epoch, fetches):
+    """Acknowledge in the first partition, in a fetch or without one."""
+    if fetches:
+        request = share_fetch(world, epoch=epoch)
+        request.topics[0].partitions[0].acknowledgement_batches = batches
+        return request
+    partition = k79_share_acknowledge.AcknowledgePartition(
+        partition_index=0, acknowledgement_batches=batches
+    )
+    topic = k79_share_acknowledge.AcknowledgeTopic(topic_id=world.topic_id, partitions=[partition])
+    return k79_share_acknowledge.ShareAcknowledgeRequest(
+        group_id="s", member_id=MEMBER, share_session_epoch=epoch, topics=[topic]
     )
 
 

@@ -8,10 +8,21 @@ from collections.abc import Callable
 import pytest
 
 from strom.broker import markers
+from strom.broker.partition import Partition
 from strom.broker.share_groups import ShareGroups
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
-from strom.server.kafka.handlers import k28_txn_offset_commit, k47_offset_delete
+from strom.server.kafka import share_acknowledging
+from strom.server.kafka.handlers import (
+    k00_produce,
+    k28_txn_offset_commit,
+    k47_offset_delete,
+    k68_consumer_group_heartbeat,
+)
+from strom.storage.validation import LongValidation
+from strom.wire.kafka.messages import (
+    k00_produce as k00,
+)
 from strom.wire.kafka.messages import (
     k02_list_offsets,
     k03_metadata,
@@ -50,12 +61,16 @@ from strom.wire.kafka.messages import (
 from strom.wire.kafka.messages import (
     k28_txn_offset_commit as k28,
 )
+from strom.wire.kafka.messages import (
+    k68_consumer_group_heartbeat as k68,
+)
 from strom.wire.kafka.schema import Request
 from tests.server.kafka.large_requests import (
     INDEXES,
     MANY,
     MEMBER,
     NAMES,
+    acknowledge_in_first,
     add_partitions,
     codes_of,
     commit,
@@ -344,6 +359,112 @@ def test_a_request_with_many_names_is_handled_in_slices(world, name):
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("name", "loops"),
+    [
+        ("create topics", 3),
+        ("describe configs", 2),
+        ("alter configs", 2),
+        ("incremental alter configs", 2),
+    ],
+)
+def test_repeated_names_are_looked_for_in_slices(world, name, loops):
+    make, version = REQUESTS[name]
+
+    async def test():
+        async with world() as it:
+            turns, _ = await it.turns_of(make(), version)
+            assert turns >= loops * MANY
+
+    run(test())
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_topics_of_a_produce_request_are_looked_at_in_slices(world, monkeypatch, acks):
+    monkeypatch.setattr(k00_produce, "MAX_AT_ONCE", 7)
+    made: list[None] = []
+    make = k00.TopicProduceResponse
+
+    def counting(**fields):
+        made.append(None)
+        return make(**fields)
+
+    monkeypatch.setattr(k00_produce, "TopicProduceResponse", counting)
+    topics = [k00.TopicProduceData(name=name, partition_data=[]) for name in NAMES]
+    request = k00.ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+    async def test():
+        async with world() as it:
+            before = it.turns.count
+            assert await it.largest_step(lambda: len(made), request, 9) == 1
+            assert len(made) == MANY
+            looks = 1 if acks else 2  # without a response, for an error that closes the connection
+            assert it.turns.count - before >= looks * MANY
+
+    run(test())
+
+
+def test_a_long_batch_and_those_after_it_are_appended_in_their_order(world, monkeypatch):
+    append = Partition.append
+    refused: list[None] = []
+
+    def long_once(self, *arguments, **options):
+        if not refused and (self.log.partition.topic, self.log.partition.partition) == ("big", 1):
+            refused.append(None)
+            raise LongValidation
+        return append(self, *arguments, **options)
+
+    monkeypatch.setattr(Partition, "append", long_once)
+
+    async def test():
+        async with world() as it:
+            now_ms = it.node.broker.clock.now_ms()
+            records = [("big", index, b"v") for index in (0, 1, 1, 2)]
+            response = await it.handle(produce_request(now_ms, *records), 9)
+            places = [
+                (topic.name, one.index, one.error_code, one.base_offset)
+                for topic in response.responses
+                for one in topic.partition_responses
+            ]
+            assert refused
+            assert places == [
+                ("big", 0, 0, 0),
+                ("big", 1, 0, 0),
+                ("big", 1, 0, 1),
+                ("big", 2, 0, 0),
+            ]
+
+    run(test())
+
+
+def test_the_partitions_that_a_member_owns_are_read_in_slices(world, monkeypatch):
+    monkeypatch.setattr(k68_consumer_group_heartbeat, "MAX_AT_ONCE", 7)
+
+    async def test():
+        async with world() as it:
+            join = k68.ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=MEMBER,
+                member_epoch=0,
+                rebalance_timeout_ms=1000,
+                subscribed_topic_names=["big"],
+                topic_partitions=[],
+            )
+            joined = await it.handle(join, 1)
+            owned = k68.TopicPartitions(topic_id=it.topic_id, partitions=INDEXES)
+            heartbeat = k68.ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=MEMBER,
+                member_epoch=joined.member_epoch,
+                topic_partitions=[owned],
+            )
+            turns, response = await it.turns_of(heartbeat, 1)
+            assert turns >= MANY
+            assert response.error_code == ErrorCode.NONE
+
+    run(test())
+
+
 def test_partitions_are_added_to_a_transaction_and_verified_in_slices(world):
     async def test():
         async with world() as it:
@@ -496,6 +617,34 @@ def test_share_partitions_are_read_and_acknowledged_in_slices(world):
             assert turns >= MANY
             (topic,) = response.responses
             assert [one.error_code for one in topic.partitions] == [0] * MANY
+
+    run(test())
+
+
+@pytest.mark.parametrize("fetches", [False, True])
+def test_acknowledgements_of_one_partition_are_validated_in_slices_and_applied_at_once(
+    world, monkeypatch, fetches
+):
+    monkeypatch.setattr(share_acknowledging, "MAX_BATCHES_AT_ONCE", 7)
+
+    async def test():
+        async with world() as it:
+            await it.open_share_session()
+            now_ms = it.node.broker.clock.now_ms()
+            await it.handle(produce_request(now_ms, *[("big", 0, b"v")] * MANY), 9)
+            await it.handle(share_fetch(it, epoch=1), 2)
+            state = it.services.shares.partition("s", it.topic_id, 0).shared.partition
+            assert state.end_offset == MANY
+            batches = [
+                k78_share_fetch.AcknowledgementBatch(
+                    first_offset=offset, last_offset=offset, acknowledge_types=[1]
+                )
+                for offset in INDEXES
+            ]
+            request = acknowledge_in_first(it, batches, epoch=2, fetches=fetches)
+            before = it.turns.count
+            assert await it.largest_step(lambda: state.start_offset, request, 2) == MANY
+            assert it.turns.count - before >= MANY
 
     run(test())
 

@@ -23,7 +23,10 @@ async def change_each(
     resources: Sequence[R], change: Callable[[R], Awaitable[None]], pause: Pauses
 ) -> list[AlterConfigsResourceResponse]:
     """Change one resource after another; one that is named twice is refused both times."""
-    times = Counter((item.resource_type, item.resource_name) for item in resources)
+    times: Counter[tuple[int, str]] = Counter()
+    for resource in resources:
+        await pause()
+        times[resource.resource_type, resource.resource_name] += 1
     results = []
     for resource in resources:
         await pause()

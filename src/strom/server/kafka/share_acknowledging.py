@@ -19,6 +19,8 @@ FIRST_VERSION_WITH_RENEW = 2
 MOST_MEMBER_ID_LENGTH = 36
 MAX_AT_ONCE = 20
 """Partitions that are acknowledged or read in one turn of the event loop: a few milliseconds."""
+MAX_BATCHES_AT_ONCE = 500
+"""Batches of a request that are validated in one turn of the event loop: less than a millisecond."""
 
 
 class AcknowledgedPartition(Protocol):
@@ -73,8 +75,15 @@ def has_acknowledgements(request: SharingRequest) -> bool:
     )
 
 
-def has_many_partitions(request: SharingRequest) -> bool:
-    return sum(len(topic.partitions) or 1 for topic in request.topics) > MAX_AT_ONCE
+def needs_slices(request: SharingRequest) -> bool:
+    """Whether it has many partitions, or many batches of acknowledgements."""
+    if sum(len(topic.partitions) or 1 for topic in request.topics) > MAX_AT_ONCE:
+        return True
+    batches = 0
+    for topic in request.topics:
+        for partition in topic.partitions:
+            batches += len(partition.acknowledgement_batches)
+    return batches > MAX_BATCHES_AT_ONCE
 
 
 def end_session(session: ShareSession, context: Context) -> None:
@@ -101,7 +110,7 @@ class Acknowledgements:
             for partition in topic.partitions:
                 if partition.acknowledgement_batches:
                     place = (topic.topic_id, partition.partition_index)
-                    self._acknowledge(place, partition.acknowledgement_batches)
+                    yield from self._acknowledge(place, partition.acknowledgement_batches)
                 yield None
         self._pending -= 1
 
@@ -123,10 +132,15 @@ class Acknowledgements:
         else:
             callback()
 
-    def _acknowledge(self, place: TopicIdPartition, batches: list[AcknowledgementBatch]) -> None:
+    def _acknowledge(
+        self, place: TopicIdPartition, batches: list[AcknowledgementBatch]
+    ) -> Steps[None]:
         self._pending += 1
         try:
-            said = [self._checked(batch) for batch in batches]
+            said = []
+            for batch in batches:
+                said.append(self._checked(batch))
+                yield None
             shared = self._context.shares.partition(self._key.group, *place)
             shared.acknowledge(self._key.member, said, lambda code: self._is_written(place, code))
         except ApiError as error:

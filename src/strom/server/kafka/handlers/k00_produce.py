@@ -11,10 +11,13 @@ that must be decoded, and requests with many partitions, are appended in slices.
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from strom.broker.partition import HostedTopic, Partition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
+from strom.model.steps import Steps, run_at_once
 from strom.model.topics import is_internal
 from strom.server.kafka.api import Context, Needs, Operation, Outcome, Resource, handler
 from strom.storage.validation import LongValidation, Validated
@@ -42,7 +45,8 @@ FIRST_VERSION_THAT_ADDS = 12
 MAX_AT_ONCE = 500
 """Partitions of a request that are appended in one turn of the event loop: a few milliseconds."""
 _LOW_ATTRIBUTES_BYTE = 22
-_Postponed: TypeAlias = tuple[TopicProduceData, PartitionProduceData, TopicProduceResponse]
+_Place: TypeAlias = tuple[TopicProduceData, PartitionProduceData | None, TopicProduceResponse]
+"""A partition in the request and the response for its topic; None for a topic without partitions."""
 _PASSES_SOON = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 
 
@@ -100,27 +104,21 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     response = ProduceResponse()
     pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
-    partitions = 0
-    later: list[_Postponed] | None = None
-    for topic_data in request.topic_data:
-        answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
-        response.responses.append(answer)
-        partitions += len(topic_data.partition_data)
-        if later is None and partitions > MAX_AT_ONCE:
-            later = []
-        for data in topic_data.partition_data:
-            if later is None:
-                try:
-                    one = _append(request, topic_data, data, context, now_ms, pending)
-                    answer.partition_responses.append(one)
-                    continue
-                except LongValidation:
-                    later = []  # everything after it is postponed too, to keep the order
-            later.append((topic_data, data, answer))
-    if later is not None:
-        return _append_later(request, later, context, pending)
+    places = _places(request, response)
+    if _has_many_partitions(request):
+        return _append_later(request, places, context, pending)
+    for place in places:
+        topic_data, data, answer = place
+        if data is None:
+            continue
+        try:
+            one = _append(request, topic_data, data, context, now_ms, pending)
+        except LongValidation:
+            # Everything after it is postponed too, to keep the order.
+            return _append_later(request, chain((place,), places), context, pending)
+        answer.partition_responses.append(one)
     if request.acks == ACKS_NONE:
-        _close_on_error(response)
+        run_at_once(_close_on_error(response))
         return None
     if pending.answer is None:
         return response
@@ -128,9 +126,29 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     return response if pending.answer.done() else pending.answer
 
 
+def _has_many_partitions(request: ProduceRequest) -> bool:
+    if len(request.topic_data) > MAX_AT_ONCE:
+        return True
+    partitions = 0
+    for topic_data in request.topic_data:  # `sum` over a generator is measurable in small requests
+        partitions += len(topic_data.partition_data)
+    return partitions > MAX_AT_ONCE
+
+
+def _places(request: ProduceRequest, response: ProduceResponse) -> Iterator[_Place]:
+    """The partitions of the request; a topic is added to the response when its turn comes."""
+    for topic_data in request.topic_data:
+        answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
+        response.responses.append(answer)
+        if not topic_data.partition_data:
+            yield topic_data, None, answer
+        for data in topic_data.partition_data:
+            yield topic_data, data, answer
+
+
 async def _append_later(
     request: ProduceRequest,
-    postponed: list[_Postponed],
+    postponed: Iterator[_Place],
     context: Context,
     pending: _PendingAcks,
 ) -> ProduceResponse | None:
@@ -138,6 +156,8 @@ async def _append_later(
     pause = context.long_work.pauses()
     for topic_data, data, answer in postponed:
         await pause()
+        if data is None:
+            continue
         now_ms = context.broker.clock.now_ms()
         try:
             one = _append(request, topic_data, data, context, now_ms, pending)
@@ -145,7 +165,7 @@ async def _append_later(
             one = await _append_long(request, topic_data, data, context, pending)
         answer.partition_responses.append(one)
     if request.acks == ACKS_NONE:
-        _close_on_error(pending.response)
+        await context.long_work.run(_close_on_error(pending.response))
         return None
     if pending.answer is None:
         return pending.response
@@ -292,8 +312,9 @@ def _checked_records(
     return records
 
 
-def _close_on_error(response: ProduceResponse) -> None:
+def _close_on_error(response: ProduceResponse) -> Steps[None]:
     for topic in response.responses:
+        yield None
         for partition in topic.partition_responses:
             if partition.error_code:
                 raise ProtocolError(

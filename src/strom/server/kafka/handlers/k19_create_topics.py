@@ -30,7 +30,10 @@ DEFAULT = -1
 )
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
     pause = context.long_work.pauses()
-    times = Counter(topic.name for topic in request.topics)
+    times: Counter[str] = Counter()
+    for topic in request.topics:
+        await pause()
+        times[topic.name] += 1
     response = CreateTopicsResponse()
     describe = ConfigDescriptions(context.broker)
     for topic in request.topics:

@@ -34,7 +34,10 @@ def describe_configs(
     request: DescribeConfigsRequest, context: Context
 ) -> Steps[DescribeConfigsResponse]:
     # Each only once: otherwise a small request could have a huge response.
-    resources = {(each.resource_type, each.resource_name): each for each in request.resources}
+    resources: dict[tuple[int, str], DescribeConfigsResource] = {}
+    for each in request.resources:
+        resources[each.resource_type, each.resource_name] = each
+        yield None
     response = DescribeConfigsResponse()
     describe = EntryDescriptions(request)
     for resource in resources.values():

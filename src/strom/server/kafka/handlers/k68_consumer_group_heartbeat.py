@@ -9,7 +9,16 @@ from collections.abc import Iterable
 
 from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.records import Partitions, TopicIdPartition, by_topic
-from strom.server.kafka.api import Context, Needs, Operation, PendingResponse, Resource, handler
+from strom.model.steps import Steps, run_at_once
+from strom.server.kafka.api import (
+    Context,
+    Needs,
+    Operation,
+    Outcome,
+    PendingResponse,
+    Resource,
+    handler,
+)
 from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -19,6 +28,8 @@ from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
 from strom.wire.kafka.schema import Uuid
 
 FIRST_VERSION_WITH_OWN_IDS = 1
+MAX_AT_ONCE = 1000
+"""Owned partitions that are read in one turn of the event loop: less than a millisecond."""
 
 
 @handler(
@@ -26,8 +37,29 @@ FIRST_VERSION_WITH_OWN_IDS = 1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.DESCRIBE, Resource.TOPIC),
 )
-def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, context: Context
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Context) -> Outcome:
+    topics = request.topic_partitions
+    if topics is None:
+        return _heartbeat(request, None, context)
+    if _has_many_partitions(topics):
+        return _heartbeat_in_slices(request, topics, context)
+    return _heartbeat(request, run_at_once(_owned(topics)), context)
+
+
+def _has_many_partitions(topics: list[TopicPartitions]) -> bool:
+    return len(topics) > MAX_AT_ONCE or sum(len(one.partitions) for one in topics) > MAX_AT_ONCE
+
+
+async def _heartbeat_in_slices(
+    request: ConsumerGroupHeartbeatRequest, topics: list[TopicPartitions], context: Context
+) -> ConsumerGroupHeartbeatResponse:
+    owned = await context.long_work.run(_owned(topics))
+    response = _heartbeat(request, owned, context)
+    return response.convert(await response.result)
+
+
+def _heartbeat(
+    request: ConsumerGroupHeartbeatRequest, owned: Partitions | None, context: Context
 ) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
     names = request.subscribed_topic_names
     command = ConsumerHeartbeat(
@@ -43,7 +75,7 @@ def consumer_group_heartbeat(
         topics=None if names is None else frozenset(names),
         pattern=request.subscribed_topic_regex,
         assignor=request.server_assignor,
-        owned=_owned(request.topic_partitions),
+        owned=owned,
         requires_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
     )
     return PendingResponse(context.groups.submit(command), _response)
@@ -62,12 +94,14 @@ def _response(answer: ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatRespon
     )
 
 
-def _owned(topics: list[TopicPartitions] | None) -> Partitions | None:
-    if topics is None:
-        return None
-    return frozenset(
-        TopicIdPartition(topic.topic_id, index) for topic in topics for index in topic.partitions
-    )
+def _owned(topics: list[TopicPartitions]) -> Steps[Partitions]:
+    owned = set()
+    for topic in topics:
+        yield None
+        for index in topic.partitions:
+            owned.add(TopicIdPartition(topic.topic_id, index))
+            yield None
+    return frozenset(owned)
 
 
 def to_assignment(topics: Iterable[tuple[Uuid, Iterable[int]]]) -> Assignment:

@@ -23,7 +23,7 @@ from strom.server.kafka.share_acknowledging import (
     AcknowledgeResult,
     end_session,
     has_acknowledgements,
-    has_many_partitions,
+    needs_slices,
     session_key,
 )
 from strom.storage.region import Region
@@ -56,7 +56,7 @@ def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
             )  # otherwise the client would retry in a busy loop
         return refused
     acknowledged = Acknowledgements(request, session.key, context)
-    if has_many_partitions(request) or len(session.partitions) > MAX_AT_ONCE:
+    if needs_slices(request) or len(session.partitions) > MAX_AT_ONCE:
         return _fetch_in_slices(request, acknowledged, session, context)
     work = _work(request, session, UnreservedResponse(context.services.memory), context)
     if request.topics and work.must_search():
@@ -82,7 +82,7 @@ async def _fetch_in_slices(
     session: ShareSession,
     context: Context,
 ) -> ShareFetchResponse:
-    """Acknowledge and acquire in many partitions, or in some that are searched by time first."""
+    """Acknowledge and acquire: many batches or partitions, or some that are searched by time first."""
     run = context.long_work.run
     await run(acknowledged.steps())
     # A fetch may wait for minutes: free what only its request has needed.

@@ -14,7 +14,7 @@ from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
     AcknowledgeResult,
     end_session,
-    has_many_partitions,
+    needs_slices,
     session_key,
 )
 from strom.wire.kafka.messages.k79_share_acknowledge import (
@@ -36,8 +36,8 @@ def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Out
     except ApiError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
     acknowledged = Acknowledgements(request, session.key, context)
-    if has_many_partitions(request):
-        return _acknowledge_many(request, acknowledged, session, context)
+    if needs_slices(request):
+        return _acknowledge_in_slices(request, acknowledged, session, context)
     run_at_once(acknowledged.steps())
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)
@@ -53,13 +53,13 @@ def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Out
     return answer
 
 
-async def _acknowledge_many(
+async def _acknowledge_in_slices(
     request: ShareAcknowledgeRequest,
     acknowledged: Acknowledgements,
     session: ShareSession,
     context: Context,
 ) -> ShareAcknowledgeResponse:
-    """Acknowledge in many partitions: the same, in slices."""
+    """Acknowledge in many partitions, or in many batches: the same, in slices."""
     await context.long_work.run(acknowledged.steps())
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)

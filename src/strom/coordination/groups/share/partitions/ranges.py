@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 
@@ -28,7 +29,11 @@ class RecordState(IntEnum):
 
     @property
     def is_final(self) -> bool:
-        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
+        return self in _FINAL
+
+
+_FINAL = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+"""Looked at directly where a request may change thousands of ranges: the property takes longer."""
 
 
 class StateBatch(NamedTuple):
@@ -61,7 +66,7 @@ class Range:
 
     def as_batch(self) -> StateBatch:
         """The stored form: a delivery without acknowledgement does not count."""
-        if self.state.is_final or self.state is RecordState.AVAILABLE:
+        if self.state is RecordState.AVAILABLE or self.state in _FINAL:
             return StateBatch(self.first, self.last, self.state, self.deliveries)
         return StateBatch(self.first, self.last, RecordState.AVAILABLE, self.deliveries - 1)
 
@@ -100,6 +105,8 @@ class Ranges:
         if last < self.start or first >= self.end or last < first:
             return []
         begin = self._index_of(max(first, self.start))
+        if last <= self._ranges[begin].last:
+            return [self._ranges[begin]]
         return self._ranges[begin : self._index_of(min(last, self.end - 1)) + 1]
 
     def append(self, fresh: Range) -> None:
@@ -127,11 +134,15 @@ class Ranges:
         deadline_ms: int = 0,
     ) -> None:
         """Change the state of a range."""
-        self._count(one, -1)
+        before, size = one.state, one.last - one.first + 1
+        if before is RecordState.AVAILABLE:
+            self.available -= size
+        if state is RecordState.AVAILABLE:
+            self.available += size
+        self.unfinished += size * ((before in _FINAL) - (state in _FINAL))
         one.state = state
         one.deliveries = one.deliveries if deliveries is None else deliveries
         one.member, one.deadline_ms = member, deadline_ms
-        self._count(one, 1)
 
     def split_out(self, first: int, last: int) -> list[Range]:
         """The ranges that cover exactly these offsets, split at the ends if necessary."""
@@ -141,7 +152,7 @@ class Ranges:
         """Drop final ranges at the front, and merge adjacent ranges with the same final state."""
         kept: list[Range] = []
         for one in self._ranges:
-            if not one.state.is_final:
+            if one.state not in _FINAL:
                 kept.append(one)
             elif kept and kept[-1].state is one.state:
                 kept[-1].last = one.last
@@ -177,6 +188,8 @@ class Ranges:
         if last < first:
             return slice(0, 0)
         begin = self._begin_at(first)
+        if last <= self._ranges[begin].last:
+            return slice(begin, self._cut(begin, last + 1))
         stop = len(self._ranges) if last + 1 == self.end else self._begin_at(last + 1)
         return slice(begin, stop)
 
@@ -186,9 +199,13 @@ class Ranges:
     def _begin_at(self, offset: int) -> int:
         """Index of the range that begins at an offset, after a split if necessary."""
         index = self._index_of(offset)
+        return index if self._ranges[index].first == offset else self._cut(index, offset)
+
+    def _cut(self, index: int, offset: int) -> int:
+        """Split a range before an offset, unless it ends there; returns the index of the next range."""
         one = self._ranges[index]
-        if one.first == offset:
-            return index
+        if offset > one.last:
+            return index + 1
         rest = Range(offset, one.last, one.state, one.deliveries, one.member, one.deadline_ms)
         one.last = offset - 1
         self._ranges.insert(index + 1, rest)
@@ -197,9 +214,8 @@ class Ranges:
     def _count(self, one: Range, sign: int) -> None:
         if one.state is RecordState.AVAILABLE:
             self.available += sign * one.size
-        if not one.state.is_final:
+        if one.state not in _FINAL:
             self.unfinished += sign * one.size
 
 
-def _first(one: Range) -> int:
-    return one.first
+_first = attrgetter("first")

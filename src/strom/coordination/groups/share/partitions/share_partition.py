@@ -5,11 +5,12 @@ member, or final. A member acquires available records, and must acknowledge them
 out. Acknowledgements become Changes, which must be durable before the response.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from strom.coordination.groups.share.partitions.ranges import Range, Ranges, RecordState, StateBatch
 from strom.model.errors import ApiError, ErrorCode
@@ -32,6 +33,15 @@ class AcknowledgeType(IntEnum):
     """Extends the lock (KIP-1222)."""
 
 
+_FINAL_STATES: dict[int, RecordState] = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+}
+"""The types whose records come to their end at once."""
+_Run: TypeAlias = tuple[int, int, int]
+"""The first and the last offset of records that are acknowledged with one type."""
+
+
 class Acknowledgement(NamedTuple):
     """The acknowledgement of a range of offsets, both ends included."""
 
@@ -40,16 +50,42 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
     """One for all, or one per offset."""
 
-    def runs(self) -> Iterable[tuple[int, int, int]]:
-        """Runs of equal types as (first, last, type)."""
+    def runs_from(self, start: int) -> Iterable[_Run]:
+        """Runs of equal types at or after an offset."""
         if len(self.types) == 1:
-            yield self.first, self.last, self.types[0]
-            return
-        began = 0
-        for index in range(1, len(self.types) + 1):
+            return ((self.first, self.last, self.types[0]),)
+        return self._runs(max(start - self.first, 0))
+
+    def _runs(self, began: int) -> Iterator[_Run]:
+        for index in range(began + 1, len(self.types) + 1):
             if index == len(self.types) or self.types[index] != self.types[began]:
                 yield self.first + began, self.first + index - 1, self.types[began]
                 began = index
+
+
+def _runs_from(start: int, acknowledgements: Iterable[Acknowledgement]) -> Iterator[_Run]:
+    """All runs at or after an offset.
+
+    Adjacent ones of a final type are joined: the state merges their ranges in any case, while others
+    are redelivered in the ranges in which they were acknowledged.
+    """
+    joined: _Run | None = None
+    for one in acknowledgements:
+        if one.last < start:
+            continue
+        for run in one.runs_from(start):
+            if joined is not None:
+                if run[0] == joined[1] + 1 and run[2] == joined[2]:
+                    joined = (joined[0], run[1], run[2])
+                    continue
+                yield joined
+                joined = None
+            if run[2] in _FINAL_STATES:
+                joined = run
+            else:
+                yield run
+    if joined is not None:
+        yield joined
 
 
 class DeadReason(IntEnum):
@@ -192,27 +228,34 @@ class SharePartition:
         now_ms: int,
     ) -> StateChanges:
         """Apply acknowledgements of a member: all of them, or (ApiError) none."""
+        # Overlaps first: otherwise thousands of them would each look at the same ranges.
+        self._check_overlaps(acknowledgements)
+        start = self._ranges.start
         for one in acknowledgements:
-            self._check(member, one)
+            if one.last >= start:  # others are final meanwhile: acknowledged before, or deleted
+                self._check(member, one)
             if not rules.renews and AcknowledgeType.RENEW in one.types:
                 raise ApiError(
                     ErrorCode.INVALID_RECORD_STATE,
                     "The group does not allow lock renewal (share.renew.acknowledge.enable).",
                 )
-        self._check_overlaps(acknowledgements)
         changes = StateChanges()
-        for one in acknowledgements:
-            for first, last, type_ in one.runs():
-                for part in self._ranges.split_out(first, last):
-                    self._apply_acknowledgement(
-                        part, AcknowledgeType(type_), rules, now_ms, changes
+        for first, last, type_ in _runs_from(self._ranges.start, acknowledgements):
+            parts = self._ranges.split_out(first, last)
+            final = _FINAL_STATES.get(type_)
+            if final is None:
+                for part in parts:
+                    self._apply_acknowledgement(part, type_, rules, now_ms, changes)
+            else:
+                for part in parts:
+                    self._ranges.change(part, final)
+                    changes.batches.append(
+                        StateBatch(part.first, part.last, final, part.deliveries)
                     )
         return self._finish(changes)
 
     def _check(self, member: str, one: Acknowledgement) -> None:
         ranges = self._ranges
-        if one.last < ranges.start:
-            return  # final meanwhile: acknowledged before, or deleted from the log
         if one.last >= ranges.end:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST if len(ranges) else ErrorCode.INVALID_RECORD_STATE,
@@ -233,30 +276,24 @@ class SharePartition:
     def _check_overlaps(acknowledgements: Sequence[Acknowledgement]) -> None:
         """Reject acknowledgements that overlap: a record can be acknowledged once."""
         if len(acknowledgements) > 1:
-            ordered = sorted(acknowledgements, key=lambda one: one.first)
+            ordered = sorted(acknowledgements, key=itemgetter(0))
             for before, after in pairwise(ordered):
-                if after.first <= before.last:
+                if after[0] <= before[1]:  # by index, and above: there may be tens of thousands
                     raise ApiError(
                         ErrorCode.INVALID_RECORD_STATE,
                         f"Offset {after.first} is acknowledged twice.",
                     )
 
     def _apply_acknowledgement(
-        self, part: Range, type_: AcknowledgeType, rules: Rules, now_ms: int, changes: StateChanges
+        self, part: Range, type_: int, rules: Rules, now_ms: int, changes: StateChanges
     ) -> None:
         match type_:
-            case AcknowledgeType.RENEW:
-                part.deadline_ms = now_ms + rules.lock_ms
-            case AcknowledgeType.ACCEPT:
-                self._ranges.change(part, RecordState.ACKNOWLEDGED)
-                changes.batches.append(part.as_batch())
-            case AcknowledgeType.GAP:
-                self._ranges.change(part, RecordState.ARCHIVED)
-                changes.batches.append(part.as_batch())
-            case AcknowledgeType.REJECT:
-                self._archive(part, DeadReason.REJECTED, rules, changes)
             case AcknowledgeType.RELEASE:
                 self._release_range(part, rules, changes)
+            case AcknowledgeType.RENEW:
+                part.deadline_ms = now_ms + rules.lock_ms
+            case AcknowledgeType.REJECT:
+                self._archive(part, DeadReason.REJECTED, rules, changes)
 
     def release(self, member: str, rules: Rules) -> StateChanges:
         """Release the records of a member that has left."""
@@ -291,7 +328,9 @@ class SharePartition:
             self._archive(part, DeadReason.TOO_OFTEN, rules, changes)
             return
         self._ranges.change(part, RecordState.AVAILABLE)
-        changes.batches.append(part.as_batch())
+        changes.batches.append(
+            StateBatch(part.first, part.last, RecordState.AVAILABLE, part.deliveries)
+        )
 
     def _archive(
         self, part: Range, reason: DeadReason, rules: Rules, changes: StateChanges
