@@ -381,7 +381,8 @@ def test_repeated_names_are_looked_for_in_slices(world, name, loops):
 
 @pytest.mark.parametrize("acks", [-1, 0])
 def test_topics_of_a_produce_request_are_looked_at_in_slices(world, monkeypatch, acks):
-    monkeypatch.setattr(k00_produce, "MAX_AT_ONCE", 7)
+    at_once = 7
+    monkeypatch.setattr(k00_produce, "MAX_AT_ONCE", at_once)
     made: list[None] = []
     make = k00.TopicProduceResponse
 
@@ -396,10 +397,11 @@ def test_topics_of_a_produce_request_are_looked_at_in_slices(world, monkeypatch,
     async def test():
         async with world() as it:
             before = it.turns.count
-            assert await it.largest_step(lambda: len(made), request, 9) == 1
+            # The first ones are looked at while the request begins.
+            assert await it.largest_step(lambda: len(made), request, 9) <= at_once + 1
             assert len(made) == MANY
             looks = 1 if acks else 2  # without a response, for an error that closes the connection
-            assert it.turns.count - before >= looks * MANY
+            assert it.turns.count - before >= looks * MANY - at_once
 
     run(test())
 

@@ -196,6 +196,10 @@ class KafkaConnection:
         if self._frame_is_held:
             return
         reservation = self.reservation
+        if received.is_empty and not reservation.size:  # as after nearly all small requests
+            self.frame_began = 0.0
+            received.make_room()
+            return
         # A fetch may wait for days: a request behind it gets no memory, and what was granted is returned.
         waits = len(self._in_flight) > 0 and not self._early
         if reservation.size and (waits or self._is_busy()) and received.is_nearly_empty:
@@ -278,8 +282,10 @@ class KafkaConnection:
 
     def _is_busy(self) -> bool:
         """Whether no further request may begin now."""
-        return (
-            self._is_unread()
+        transport = self._transport
+        return (  # `_is_unread` is repeated because calls are measurable in small requests
+            transport.is_write_paused
+            or len(transport.outgoing) > 0
             or self._held_back
             or self.reservation.is_waiting
             or len(self._in_flight) >= MAX_IN_FLIGHT

@@ -50,6 +50,8 @@ class ReceiveBuffer:
 
     def writable(self) -> memoryview:
         """Room for the next bytes; while a large frame is received, for its bytes only."""
+        if len(self._bytes) <= AHEAD_BYTES:
+            return self._view[self._end :]
         whole = self._whole
         most = whole if AHEAD_BYTES < whole <= BASE_BYTES + self._granted else AHEAD_BYTES
         return self._view[self._end : min(len(self._bytes), self._start + most)]
@@ -75,9 +77,10 @@ class ReceiveBuffer:
 
     def take(self) -> None:
         """Consume the frame that was peeked at."""
-        if self._whole > BASE_BYTES:
+        whole = LENGTH_BYTES + self.frame_size
+        if whole > BASE_BYTES:
             self._unneeded = 0
-        self._start += self._whole
+        self._start += whole
         self.frame_size = 0
 
     def make_room(self) -> int:
@@ -87,7 +90,7 @@ class ReceiveBuffer:
         """
         if self._start == self._end:
             self._start = self._end = 0
-            return self._count_unneeded()
+            return self._count_unneeded() if self._granted else 0
         if self._start and (not self.frame_size or self._start + self._whole > len(self._bytes)):
             left = self._end - self._start
             self._view[:left] = self._view[self._start : self._end]
@@ -120,7 +123,5 @@ class ReceiveBuffer:
         self._start, self._end = 0, left
 
     def _count_unneeded(self) -> int:
-        if not self._granted:
-            return 0
         self._unneeded += 1
         return -1 if self._unneeded >= SHRINK_AFTER else 0

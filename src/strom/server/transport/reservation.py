@@ -17,6 +17,7 @@ class Reservation:
         on_granted: Callable[[], None],
     ) -> None:
         self.size = 0
+        self.is_waiting = False
         self.host = host
         self._pool_of = pool_of
         self._loop = loop
@@ -28,10 +29,6 @@ class Reservation:
     def pool(self) -> MemoryPool:
         """Where it holds or wants memory."""
         return self._pool
-
-    @property
-    def is_waiting(self) -> bool:
-        return self._wanted > 0
 
     def take(self, size: int) -> bool:
         """Hold at least this many bytes from now on; False if they would have to be waited for."""
@@ -50,7 +47,7 @@ class Reservation:
         """Give back everything, and hold this many bytes when it is their turn."""
         self.release()
         self._pool = self._pool_of(size)
-        self._wanted = size
+        self._wanted, self.is_waiting = size, True
         self._pool.wait(size, self.host, self._granted)
 
     def reduce(self, size: int) -> None:
@@ -60,13 +57,13 @@ class Reservation:
 
     def release(self) -> None:
         """Give everything back, and wait no longer."""
-        if self._wanted:
-            self._wanted = 0
+        if self.is_waiting:
+            self.is_waiting = False
             self._pool.forget(self.host, self._granted)
         if self.size:
             self.reduce(self.size)
 
     def _granted(self) -> None:
-        self.size, self._wanted = self._wanted, 0
+        self.size, self.is_waiting = self._wanted, False
         # In a turn of its own: this is called while another connection is at work.
         self._loop.call_soon(self._on_granted)

@@ -12,7 +12,6 @@ that must be decoded, and requests with many partitions, are appended in slices.
 import asyncio
 import logging
 from collections.abc import Iterator
-from itertools import chain
 from typing import TypeAlias
 
 from strom.broker.partition import HostedTopic, Partition
@@ -42,8 +41,8 @@ FIRST_VERSION_WITH_IDS = 13
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_ABORTABLE = 11
 FIRST_VERSION_THAT_ADDS = 12
-MAX_AT_ONCE = 500
-"""Partitions of a request that are appended in one turn of the event loop: a few milliseconds."""
+MAX_AT_ONCE = 300
+"""Topics and partitions of a request that have one turn of the event loop: a few milliseconds."""
 _LOW_ATTRIBUTES_BYTE = 22
 _Place: TypeAlias = tuple[TopicProduceData, PartitionProduceData | None, TopicProduceResponse]
 """A partition in the request and the response for its topic; None for a topic without partitions."""
@@ -104,19 +103,20 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     response = ProduceResponse()
     pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
-    places = _places(request, response)
-    if _has_many_partitions(request):
-        return _append_later(request, places, context, pending)
-    for place in places:
-        topic_data, data, answer = place
-        if data is None:
-            continue
-        try:
-            one = _append(request, topic_data, data, context, now_ms, pending)
-        except LongValidation:
-            # Everything after it is postponed too, to keep the order.
-            return _append_later(request, chain((place,), places), context, pending)
-        answer.partition_responses.append(one)
+    room = MAX_AT_ONCE
+    for topic_data in request.topic_data:
+        room -= 1 + len(topic_data.partition_data)
+        if room < 0:
+            return _append_rest(request, context, pending)
+        answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
+        response.responses.append(answer)
+        for data in topic_data.partition_data:
+            try:
+                one = _append(request, topic_data, data, context, now_ms, pending)
+            except LongValidation:
+                # Everything after it is postponed too, to keep the order.
+                return _append_rest(request, context, pending)
+            answer.partition_responses.append(one)
     if request.acks == ACKS_NONE:
         run_at_once(_close_on_error(response))
         return None
@@ -126,18 +126,13 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     return response if pending.answer.done() else pending.answer
 
 
-def _has_many_partitions(request: ProduceRequest) -> bool:
-    if len(request.topic_data) > MAX_AT_ONCE:
-        return True
-    partitions = 0
-    for topic_data in request.topic_data:  # `sum` over a generator is measurable in small requests
-        partitions += len(topic_data.partition_data)
-    return partitions > MAX_AT_ONCE
-
-
-def _places(request: ProduceRequest, response: ProduceResponse) -> Iterator[_Place]:
-    """The partitions of the request; a topic is added to the response when its turn comes."""
-    for topic_data in request.topic_data:
+def _rest(request: ProduceRequest, response: ProduceResponse) -> Iterator[_Place]:
+    """The partitions without a response; a topic is added to the response when its turn comes."""
+    topics = iter(request.topic_data)
+    for answer, topic_data in zip(tuple(response.responses), topics, strict=False):
+        for data in topic_data.partition_data[len(answer.partition_responses) :]:
+            yield topic_data, data, answer
+    for topic_data in topics:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
         response.responses.append(answer)
         if not topic_data.partition_data:
@@ -146,15 +141,12 @@ def _places(request: ProduceRequest, response: ProduceResponse) -> Iterator[_Pla
             yield topic_data, data, answer
 
 
-async def _append_later(
-    request: ProduceRequest,
-    postponed: Iterator[_Place],
-    context: Context,
-    pending: _PendingAcks,
+async def _append_rest(
+    request: ProduceRequest, context: Context, pending: _PendingAcks
 ) -> ProduceResponse | None:
     """Append what takes long, in slices. The connection waits with its next requests."""
     pause = context.long_work.pauses()
-    for topic_data, data, answer in postponed:
+    for topic_data, data, answer in _rest(request, pending.response):
         await pause()
         if data is None:
             continue
